@@ -10,6 +10,9 @@ from penstock.adapter import Allow
 from penstock.agents.registry import AGENTS
 from penstock.cli.advice import permission_words
 from penstock.cli.options import RunOptions
+from penstock.events import RunStarted
+from penstock.sinks.text.edits import Paths
+from penstock.sinks.text.run_summary import Guidance, RunFacts
 
 
 def words(agent: str, route: str, allow: str = "default", *, can_ask: bool = True, args: Any = None) -> str:
@@ -61,3 +64,27 @@ def test_every_level_that_a_route_has_is_said() -> None:
 def test_arguments_of_the_user_leave_the_permission_open() -> None:
     """They may contain the agent's own flag for another permission."""
     assert words("claude", "server", args=["--dangerously-skip-permissions"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("guidance", "line"),
+    [
+        (Guidance(permission="does everything unasked"), "· does everything unasked"),
+        (
+            Guidance(permission="does everything unasked", is_confined=True),
+            "· does everything, in this directory only",
+        ),
+        (Guidance(permission="asks", is_confined=True), "· asks · confined"),
+        (
+            Guidance(permission="does everything unasked", not_confined="bubblewrap is not installed"),
+            "· does everything unasked · not confined: bubblewrap is not installed",
+        ),
+    ],
+)
+def test_the_first_line_says_what_confinement_leaves(guidance: Guidance, line: str) -> None:
+    """An agent that does everything does so in its directory only where it is confined; a reason is a warning."""
+    pieces = RunFacts(Paths(None), guidance).started(RunStarted(agent="pi", parent=None), whole=False)
+    assert "".join(text for _, text in pieces) == line
+    assert [style for style, text in pieces if text.startswith("not confined")] == ["warn"] * bool(
+        guidance.not_confined
+    )

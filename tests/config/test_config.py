@@ -164,3 +164,14 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     found = settings.load({}, str(tmp_path))
     assert len(found.problems) == 1
     assert "no valid TOML" in found.problems[0]
+
+
+def test_a_project_can_only_confine_more(tmp_path: Path) -> None:
+    """`run.sandbox` of a project counts if it is `on`; any other value is reported and ignored."""
+    assert loaded(tmp_path).sandbox == "auto"
+    assert loaded(tmp_path, '[run]\nsandbox = "on"\n', user='[run]\nsandbox = "off"\n').sandbox == "on"
+    for value in ("off", "own", "auto"):
+        found = loaded(tmp_path, f'[run]\nsandbox = "{value}"\n', user='[run]\nsandbox = "on"\n')
+        assert found.sandbox == "on"
+        assert found.problems[0].endswith(f'run.sandbox is "{value}"; a file of the project can only set "on"')
+    assert loaded(tmp_path, env={"PENSTOCK_SANDBOX": "own"}, user='[run]\nsandbox = "on"\n').sandbox == "own"

@@ -203,6 +203,12 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
         """The route to use if the request names none and somebody can answer questions."""
         return self.routes[self.default_name(can_answer=True)]
 
+    @property
+    def never_asks(self) -> bool:
+        """Whether the agent does everything unasked, on each of its routes."""
+        defaults = [levels["default"].kind for levels in self.allows.values() if "default" in levels]
+        return bool(defaults) and all(kind == "all" for kind in defaults)
+
     def default_name(self, *, can_answer: bool) -> str:
         """Return the name of the route to use if the request names none: the best one that makes sense.
 

@@ -14,6 +14,7 @@ from penstock.cli.console import columns, pass_on, say
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.config.settings import Config
+from penstock.run.confine import machine_problem
 
 CHECK_SECONDS = 30.0
 """Timeout in seconds for `--version`: some programs are large, and the first start of the day is slow."""
@@ -33,7 +34,10 @@ def command(args: list[str]) -> int:
     """Run `penstock agents` and return the exit status."""
     options = parser().parse(args)
     found = rows(configured(), check=options.check)
-    return pass_on(as_json(found)) if options.json else say(as_text(found))
+    if options.json:
+        return pass_on(as_json(found))
+    problem = machine_problem()
+    return say(as_text(found) + (f"\nNo agent can be confined here: {problem}\n" if problem else ""))
 
 
 def parser() -> Parser:

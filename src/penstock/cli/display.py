@@ -39,6 +39,8 @@ class OutputContext(msgspec.Struct, frozen=True):
     """True if the run takes place now, so that Penstock's clock has its duration."""
     is_confined: bool = False
     """True if the agent is confined."""
+    not_confined: str = ""
+    """Why the agent is not confined, if it was to be."""
     allow: str = ""
     """How refused actions can be allowed."""
     permission: str = ""
@@ -152,6 +154,7 @@ def make_sink(
             local_time=local_time,
             is_live=context.is_live,
             is_confined=context.is_confined,
+            not_confined=context.not_confined,
         ),
     )
     screen.add(sink)

@@ -62,6 +62,7 @@ OUTPUT: dict[str, Rule] = {
     "detail": _one_of("quiet", "minimal", "normal", "verbose"),
 }
 HISTORY: dict[str, Rule] = {"keep": _switch}
+RUN: dict[str, Rule] = {"sandbox": _one_of("auto", "on", "own", "off")}
 LOOP: dict[str, Rule] = {
     "check": _words,
     "setup": _text,
@@ -96,6 +97,7 @@ DEFAULTS: dict[KeyPath, Any] = {
     ("output", "mode"): "auto",
     ("output", "prefix"): "agent",
     ("history", "keep"): True,
+    ("run", "sandbox"): "auto",
 }
 
 VARIABLES: dict[str, KeyPath] = {
@@ -107,6 +109,7 @@ VARIABLES: dict[str, KeyPath] = {
     "PENSTOCK_SHOW_DELTA_IN_REALTIME": ("json_streaming", "show_delta_in_realtime"),
     "PENSTOCK_MARK_PARTIAL_CONTENT": ("json_streaming", "mark_partial_content"),
     "PENSTOCK_SHOW_UNKNOWN_EVENTS": ("json_streaming", "show_unknown_events"),
+    "PENSTOCK_SANDBOX": ("run", "sandbox"),
 }
 """Environment variables and the keys that they set."""
 
@@ -169,6 +172,11 @@ class Config(msgspec.Struct):
     def keeps_history(self) -> bool:
         """Whether runs are listed in the history."""
         return bool(self.settings[("history", "keep")].value)
+
+    @property
+    def sandbox(self) -> Literal["auto", "on", "own", "off"]:
+        """Confinement of runs for which none is asked."""
+        return cast(Literal["auto", "on", "own", "off"], self.settings[("run", "sandbox")].value)
 
     def agent(self, name: str) -> AgentConfig:
         """Return the configuration of one agent; an empty one if there is none."""
@@ -270,6 +278,8 @@ def _apply_file(config: Config, file: str, text: str, of_project: bool) -> None:
     lines: dict[KeyPath, int] | None = None
     for path, value in _leaves(data):
         problem, kept = judge(path, value)
+        if kept and of_project and path == ("run", "sandbox") and value != "on":
+            problem, kept = f'run.sandbox is {shown(value)}; a file of the project can only set "on"', False
         lines = key_lines(text) if lines is None else lines
         where = f"{file}:{_line_of(path, lines)}"
         if problem:
@@ -298,7 +308,7 @@ def _leaves(data: dict[str, Any], above: KeyPath = ()) -> Iterator[tuple[KeyPath
 
 def _is_table(path: KeyPath) -> bool:
     match path:
-        case ("json_streaming" | "output" | "history" | "agents" | "loop",) | ("agents", _):
+        case ("json_streaming" | "output" | "history" | "run" | "agents" | "loop",) | ("agents", _):
             return True
         case ("loop", "work" | "review" | "judge"):
             return True
@@ -329,6 +339,10 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:  # noqa: C901, PLR0912
             if key not in HISTORY:
                 return _unknown(path, HISTORY), False
             rule = HISTORY[key]
+        case ("run", key):
+            if key not in RUN:
+                return _unknown(path, RUN), False
+            rule = RUN[key]
         case ("loop", "review", "reviewers"):
             rule = _words
         case ("loop", "work" | "review" | "judge", key):
@@ -340,7 +354,7 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:  # noqa: C901, PLR0912
                 return _unknown(path, [*LOOP, "work", "review", "judge"]), False
             rule = LOOP[key]
         case (
-            ("json_streaming" | "output" | "history" | "agents" | "loop",)
+            ("json_streaming" | "output" | "history" | "run" | "agents" | "loop",)
             | ("agents" | "loop", _)
             | ("agents", _, "json_streaming" | "env" | "events")
         ):
@@ -350,7 +364,7 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:  # noqa: C901, PLR0912
                 return _unknown(path, [*AGENT, "env", "events", "json_streaming"]), False
             rule = AGENT[key]
         case _:
-            return _unknown(path, ["json_streaming", "output", "history", "loop", "agents"]), False
+            return _unknown(path, ["json_streaming", "output", "history", "run", "loop", "agents"]), False
     if not rule.fits(value):
         return f"{dotted(path)} is {shown(value)}; expected {rule.expected}", False
     return "", True

@@ -25,6 +25,7 @@ from penstock.run.history import now_ms
 from penstock.run.result import Result
 from penstock.run.resuming import can_resume, resume_warning
 from penstock.run.run import OnQuestion, Run
+from penstock.run.sandbox import Surroundings
 from penstock.run.spec import OPTION_RULES, Options
 
 OnEvent = Callable[[Event], None]
@@ -271,7 +272,7 @@ class _Request:
         self._options = options
 
     def run(self, ask: DocumentPrompt) -> Run:
-        options = {"record": ask.record, **self._options}
+        options = {"record": ask.record, "surroundings": Surroundings(auto="own"), **self._options}
         return agent(ask.agent).run(
             ask.prompt, session_id=ask.session_id, model=ask.model, on_question=self._on_question, **options
         )

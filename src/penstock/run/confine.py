@@ -1,7 +1,8 @@
 """The view of a confined run, and its bubblewrap command line.
 
 `view` looks at the file system once; `arguments` is a pure function of what it found. The guard adds the descriptor of
-the exit status.
+the exit status. `confined` chooses between the modes: `on` shows what a run needs and nothing else, `own` hides what is
+Penstock's.
 
 What they leave open: a run can make files that were missing from `.git`. A new `commondir` leads git to hooks and a
 configuration elsewhere, and so do new `hooks` where there were none. A directory without `.git` can be given one.
@@ -12,15 +13,20 @@ from __future__ import annotations
 
 import glob
 import os
+import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from functools import cache
 from shutil import which
 
 import msgspec
 
-from penstock.agents._facts import StateFolder
+from penstock.agents._facts import AgentFacts, StateFolder
+from penstock.agents.registry import AGENTS
+from penstock.config.data import data_path
 from penstock.errors import UsageError, shown
-from penstock.run.process import output_of
+from penstock.run import children
+from penstock.run.sandbox import Confinement, Mode, Surroundings
 
 EMPTY = ("/tmp", "/var/tmp", "/run")
 """Directories that are empty inside: sockets and files of other programs are there. `/dev/shm` is new with `/dev`."""
@@ -34,7 +40,7 @@ INSIDE_ID = 1000
 
 
 class View(msgspec.Struct, frozen=True):
-    """Real paths of what a confined run sees besides the file system, which is read-only."""
+    """Real paths of what a confined run sees."""
 
     cwd: str
     home: str
@@ -43,10 +49,24 @@ class View(msgspec.Struct, frozen=True):
     writable: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ()
     """Read-only, below a writable directory."""
+    hidden: tuple[str, ...] = ()
+    """Empty inside, wherever they are."""
+    hidden_files: tuple[str, ...] = ()
+    is_writable: bool = True
+    """Whether the directory can be written."""
+    is_own: bool = False
+    """Everything is as outside, but for what is hidden."""
 
 
 def view(
-    cwd: str, home: str, *, visible: Iterable[str] = (), state: Iterable[str] = (), settings: Iterable[str] = ()
+    cwd: str,
+    home: str,
+    *,
+    visible: Iterable[str] = (),
+    state: Iterable[str] = (),
+    settings: Iterable[str] = (),
+    hidden: Iterable[str] = (),
+    is_writable: bool = True,
 ) -> View:
     """Return the view of a run in `cwd`; paths that do not exist are left out.
 
@@ -57,15 +77,34 @@ def view(
     for path in (cwd, *state):
         if _is_below(home, os.path.realpath(path)):
             raise UsageError(f"a run in {shown(path)} cannot be confined: it holds the home directory {shown(home)}")
+    covered = [os.path.realpath(path) for path in hidden if os.path.exists(path)]
     seen = [os.path.realpath(path) for path in visible if os.path.exists(path)]
-    hidden = (*EMPTY, home)
-    git, protected = _git(cwd)
+    empty = (*EMPTY, home, *covered)
+    git, protected = _git(cwd) if is_writable else ([], [])
     return View(
         cwd=cwd,
         home=home,
-        visible=tuple(path for path in seen if any(_is_below(path, place) and path != place for place in hidden)),
+        visible=tuple(path for path in seen if any(_is_below(path, place) and path != place for place in empty)),
         writable=(*(os.path.realpath(path) for path in state if os.path.exists(path)), *git),
         read_only=(*(os.path.realpath(path) for path in settings if os.path.exists(path)), *protected),
+        hidden=tuple(path for path in covered if os.path.isdir(path)),
+        hidden_files=tuple(path for path in covered if not os.path.isdir(path)),
+        is_writable=is_writable,
+    )
+
+
+def own_view(cwd: str, *, hidden: Iterable[str], visible: Iterable[str] = ()) -> View:
+    """Return a view in which only these files and directories are hidden, but for what in them is visible."""
+    cwd = os.path.realpath(cwd)
+    covered = [os.path.realpath(path) for path in hidden if os.path.exists(path)]
+    seen = [os.path.realpath(path) for path in visible if os.path.exists(path)]
+    return View(
+        cwd=cwd,
+        home="",
+        visible=tuple(path for path in seen if any(_is_below(path, place) and path != place for place in covered)),
+        hidden=tuple(path for path in covered if os.path.isdir(path)),
+        hidden_files=tuple(path for path in covered if not os.path.isdir(path)),
+        is_own=True,
     )
 
 
@@ -87,54 +126,118 @@ def _git(cwd: str) -> tuple[list[str], list[str]]:
 
 def arguments(view: View, *, as_root: bool) -> list[str]:
     """Return the words before the agent's command."""
-    words = ["bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
-    words += ["--cap-drop", "ALL", "--die-with-parent", "--new-session"]
-    if as_root:
-        words += ["--uid", str(INSIDE_ID), "--gid", str(INSIDE_ID)]
-    words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    for path in (*EMPTY, view.home):
-        words += ["--tmpfs", path]
-    binds = [(path, "--ro-bind") for path in view.visible]
-    binds += [(path, "--bind") for path in (view.cwd, *view.writable)]
-    binds += [(path, "--ro-bind") for path in view.read_only]
-    for path, how in sorted(binds, key=lambda bind: bind[0].count(os.sep)):  # parents first, else they cover children
-        words += [how, path, path]
+    words = ["bwrap", "--unshare-user", "--unshare-pid", "--cap-drop", "ALL", "--die-with-parent", "--new-session"]
+    if view.is_own:
+        # Root may map itself in a name space of its own, as the sandboxes of agents do; it gives no right outside.
+        words += ["--cap-add", "CAP_SETFCAP"] if as_root else []
+        words += ["--dev-bind", "/", "/", "--proc", "/proc"]
+    else:
+        words += ["--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+        words += ["--uid", str(INSIDE_ID), "--gid", str(INSIDE_ID)] if as_root else []
+        words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+        for path in (*EMPTY, view.home):
+            words += ["--tmpfs", path]
+    binds = [(path, ["--tmpfs", path]) for path in view.hidden]
+    binds += [(path, ["--ro-bind", "/dev/null", path]) for path in view.hidden_files]
+    binds += [(path, ["--ro-bind", path, path]) for path in view.visible]
+    if not view.is_own or any(_is_below(view.cwd, path) for path in view.hidden):
+        how = "--bind" if view.is_writable else "--ro-bind"
+        binds += [(view.cwd, [how, view.cwd, view.cwd])]
+    binds += [(path, ["--bind", path, path]) for path in view.writable]
+    binds += [(path, ["--ro-bind", path, path]) for path in view.read_only]
+    for _, bind in sorted(binds, key=lambda bind: bind[0].count(os.sep)):  # parents first, else they cover children
+        words += bind
     return [*words, "--chdir", view.cwd, "--"]
 
 
-def confinement(
-    program: str, folders: Iterable[StateFolder], env: Mapping[str, str], cwd: str, files: Iterable[str]
-) -> tuple[str, ...]:
-    """Return the words before the command of a confined run; directories of the agent's state are made.
+class ToConfine(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that is to be confined."""
 
-    Args:
-        program: path of the agent's program.
-        folders: where the agent keeps its state.
-        env: its environment.
-        cwd: its directory.
-        files: paths that the user named for the run.
+    agent: str
+    facts: AgentFacts | None
+    """Facts of the agent; None for a command of the configuration."""
+    program: str
+    """Path of its program."""
+    env: Mapping[str, str]
+    cwd: str
+    files: tuple[str, ...]
+    """Paths that the user named for the run."""
+    allow: str
+    surroundings: Surroundings
+
+
+def confined(run: ToConfine, mode: Mode, *, is_asked: bool) -> Confinement:
+    """Return the confinement of a run; directories of the agent's state are made.
 
     Raises:
-        UsageError: bubblewrap is missing or does not work here, or this directory cannot be confined.
+        UsageError: it was asked for and is not possible.
     """
-    bwrap = which("bwrap", path=env.get("PATH", os.defpath))
+    try:
+        return _in_mode(run, mode)
+    except UsageError as error:
+        if is_asked:
+            raise
+        return Confinement(problem=error.what)
+
+
+def _in_mode(run: ToConfine, mode: Mode) -> Confinement:
+    bwrap = which("bwrap", path=run.env.get("PATH", os.defpath))
     if bwrap is None:
         raise UsageError("a confined run needs bubblewrap, which is not installed", help=INSTALL)
+    hidden = (str(data_path()), *run.surroundings.hidden)
+    found = own_view(run.cwd, hidden=hidden, visible=run.files) if mode == "own" else _view_of(run, hidden)
+    words = [bwrap, *arguments(found, as_root=os.geteuid() == 0)[1:]]
+    problem = _failure([*words, "/bin/true"], run.cwd)
+    if problem:
+        what = f"bubblewrap cannot confine a run here: {problem}"
+        raise UsageError(what, help="see docs/sandbox.md, or --sandbox off")
+    return Confinement(mode, tuple(words))
+
+
+def _view_of(run: ToConfine, hidden: Iterable[str]) -> View:
+    facts, env, cwd = run.facts, run.env, run.cwd
+    if facts is not None and not facts.state and facts.default.program:
+        known = ", ".join(name for name, entry in AGENTS.items() if entry.state)
+        raise UsageError(f"{run.agent} cannot be confined: its directories are unknown", expected=f"one of {known}")
     home = env.get("HOME") or os.path.expanduser("~")
-    state, settings = _state(folders, env, home, cwd)
+    state, settings = _state(facts.state if facts is not None else (), env, home, cwd)
     view(cwd, home, state=state)  # before a directory is made
     for path in state:
         os.makedirs(path, mode=0o700, exist_ok=True)
-    seen = [*_programs(program, env), *files, os.path.realpath("/etc/resolv.conf")]
+    seen = [*_programs(run.program, env), *run.files, os.path.realpath("/etc/resolv.conf")]
     inside = os.path.realpath(cwd)
     visible = [path for path in seen if not _is_below(os.path.realpath(path), inside)]
-    words = arguments(view(cwd, home, visible=visible, state=state, settings=settings), as_root=os.geteuid() == 0)
-    words[0] = bwrap
-    status, said = output_of([*words, "/bin/true"], env, cwd, PROBE_SECONDS)
-    if status != 0:
-        why = " ".join(said.split()) or "it does not end"
-        raise UsageError(f"bubblewrap cannot confine a run here: {why}", help="see docs/sandbox.md, or --sandbox off")
-    return tuple(words)
+    is_writable = run.allow != "read"
+    return view(cwd, home, visible=visible, state=state, settings=settings, hidden=hidden, is_writable=is_writable)
+
+
+@cache
+def machine_problem() -> str:
+    """Return why no run can be confined on this machine; "" if runs can be."""
+    bwrap = which("bwrap")
+    if bwrap is None:
+        return f"bubblewrap is not installed; {INSTALL}"
+    words = [*arguments(own_view("/", hidden=()), as_root=os.geteuid() == 0), "/bin/true"]
+    return _failure([bwrap, *words[1:]], "/")
+
+
+def _failure(words: list[str], cwd: str) -> str:
+    """Return why bubblewrap fails to start a program; "" if it does not."""
+    try:
+        process = children.start(
+            words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+    except OSError as error:
+        return error.strerror or str(error)
+    try:
+        said, _ = process.communicate(timeout=PROBE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return f"it does not end within {PROBE_SECONDS:g} s"
+    finally:
+        children.ended(process.pid)
+    return "" if process.returncode == 0 else " ".join(said.decode("utf-8", "replace").split()) or "it says nothing"
 
 
 def _state(folders: Iterable[StateFolder], env: Mapping[str, str], home: str, cwd: str) -> tuple[list[str], list[str]]:

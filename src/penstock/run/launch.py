@@ -25,6 +25,7 @@ from penstock.adapter import (
 from penstock.agents import registry
 from penstock.errors import AgentNotFound, ConfigError, UsageError, shown
 from penstock.run.inputs import request_of
+from penstock.run.sandbox import Confinement, automatic
 
 if TYPE_CHECKING:
     from penstock.adapter import Adapter
@@ -59,8 +60,7 @@ class Launch(msgspec.Struct):
     number: int | None = None
     secrets: tuple[str, ...] = ()
     """Values that no recording contains: those of the variables and the headers of MCP servers."""
-    confinement: tuple[str, ...] = ()
-    """Words that start bubblewrap, before the command; () if the run is not confined."""
+    confinement: Confinement = Confinement()
     has_next_turn: bool = False
     """Whether the agent is known to begin another turn after results of tools."""
 
@@ -108,27 +108,39 @@ def plan(spec: RunSpec, config: Config) -> Launch:
         env=whole,
         cwd=cwd,
         mark=uuid.uuid4().hex,
-        confinement=_confinement(agent, program, whole, cwd, spec) if spec.sandbox == "on" else (),
+        confinement=_confinement(agent, program, whole, cwd, spec, config),
         number=spec.number,
         secrets=request.mcp_config.secrets if request.mcp_config is not None else (),
         has_next_turn=_has_next_turn(agent, chosen, request),
     )
 
 
-def _confinement(agent: str, program: str, env: Mapping[str, str], cwd: str, spec: RunSpec) -> tuple[str, ...]:
-    """Return the words that confine a run.
+def _confinement(
+    agent: str, program: str, env: Mapping[str, str], cwd: str, spec: RunSpec, config: Config
+) -> Confinement:
+    """Return the confinement of a run.
 
     Raises:
-        UsageError: it cannot be confined.
+        UsageError: it was asked for and is not possible.
     """
-    from penstock.run.confine import confinement
-
     facts = registry.AGENTS.get(agent.partition("/")[0])
-    if facts is not None and not facts.state and facts.default.program:
-        known = ", ".join(name for name, entry in registry.AGENTS.items() if entry.state)
-        raise UsageError(f"{agent} cannot be confined: its directories are unknown", expected=f"one of {known}")
-    files = [*spec.files, *filter(None, (spec.schema, spec.mcp_config))]
-    return confinement(program, facts.state if facts is not None else (), env, cwd, files)
+    sandbox = spec.sandbox or config.sandbox
+    mode = automatic(facts, spec.allow, spec.surroundings) if sandbox == "auto" else sandbox
+    if mode == "off":
+        return Confinement()
+    from penstock.run.confine import ToConfine, confined  # imported if a run may be confined
+
+    run = ToConfine(
+        agent=agent,
+        facts=facts,
+        program=program,
+        env=env,
+        cwd=cwd,
+        files=(*spec.files, *filter(None, (spec.schema, spec.mcp_config))),
+        allow=spec.allow,
+        surroundings=spec.surroundings,
+    )
+    return confined(run, mode, is_asked=sandbox != "auto")
 
 
 def _has_next_turn(agent: str, route: str, request: Request) -> bool:

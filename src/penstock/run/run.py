@@ -17,6 +17,7 @@ from penstock.events import Change, Event, QuestionAsked, RunEnded, ToolCalled, 
 from penstock.run.launch import Launch
 from penstock.run.limits import Budget
 from penstock.run.result import Result
+from penstock.run.sandbox import Confinement
 from penstock.run.spec import RunSpec
 from penstock.run.supervisor import Supervisor
 from penstock.run.takeover import Takeover
@@ -127,6 +128,11 @@ class Run:
     def spec(self) -> RunSpec:
         """Specification of the run, as it was requested."""
         return self._spec
+
+    @property
+    def confinement(self) -> Confinement:
+        """Confinement of the agent."""
+        return self._launch.confinement
 
     @property
     def mark(self) -> str:

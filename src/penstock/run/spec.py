@@ -34,6 +34,7 @@ from penstock.config.rules import (
 )
 from penstock.run.lifecycle import Limits
 from penstock.run.limits import COUNT
+from penstock.run.sandbox import Sandbox, Surroundings
 
 RouteName = Literal["exec", "server", "acp"]
 
@@ -203,13 +204,22 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         SpecField(SWITCH, "allow the `penstock.toml` of this directory to start commands", "--trust"),
     ] = False
     sandbox: Annotated[
-        Literal["on", "off"],
+        Sandbox | None,
         SpecField(
-            one_of("on", "off"),
-            "on: the agent writes only its directory and its own state, and cannot see your home (Linux, bubblewrap)",
+            one_of(*get_args(Sandbox)),
+            "how the agent is confined (Linux, bubblewrap): on: it writes only its directory and its own state, and "
+            "does not see your home · own: it does not see Penstock's data and other processes · auto: on where it "
+            "cannot ask or only reads · by default that of the configuration, which is auto",
             "--sandbox",
         ),
-    ] = "off"
+    ] = None
+    surroundings: Annotated[
+        Surroundings,
+        SpecField(
+            instance_of(Surroundings, "a penstock.run.sandbox.Surroundings"),
+            "what the program around the run knows of its confinement",
+        ),
+    ] = Surroundings()
     ignore_project: Annotated[
         bool,
         SpecField(
@@ -329,7 +339,8 @@ class Options(TypedDict, total=False):
     args: Sequence[str]
     env: Mapping[str, str]
     trust: bool
-    sandbox: Literal["on", "off"]
+    sandbox: Sandbox | None
+    surroundings: Surroundings
     ignore_project: bool
     environ: Mapping[str, str] | None
     label: str | None

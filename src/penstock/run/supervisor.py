@@ -172,7 +172,7 @@ class Supervisor:
         try:
             launch = self._launch
             self._process = process = Process(
-                launch.command.argv, launch.env, launch.cwd, launch.mark, confinement=launch.confinement
+                launch.command.argv, launch.env, launch.cwd, launch.mark, confinement=launch.confinement.words
             )
             with selectors.DefaultSelector() as selector:
                 self._selector = selector
@@ -332,7 +332,7 @@ class Supervisor:
     def _not_executed(self, number: int) -> PenstockError:
         name = self._launch.command.argv[0]
         why = f"{name!r} cannot be executed: {os.strerror(number)}"
-        if self._launch.confinement:
+        if self._launch.confinement.words:
             if self._process.stderr in self._selector.get_map():
                 self._read_stderr()
             why = f"{name!r} cannot be executed where it is confined: {self.stderr or os.strerror(number)}"

@@ -19,6 +19,7 @@ from penstock.events import RunEnded
 from penstock.run.agent import agent
 from penstock.run.lifecycle import Limits
 from penstock.run.process import marked
+from penstock.run.sandbox import Surroundings
 
 HOST = """
 import os, sys
@@ -176,3 +177,85 @@ def test_the_home_directory_is_no_place_to_confine(shop: Path, tmp_path: Path) -
         run(tmp_path, "true")
     with pytest.raises(UsageError, match="cannot be confined: its directories are unknown"):
         agent("cline", command=["sh"], cwd=shop, sandbox="on").run("hi")
+
+
+def fake_agent(tmp_path: Path, name: str, script: str) -> dict[str, str]:
+    """An environment in which an agent is a script that runs in a home of its own, with the data of Penstock there."""
+    (tmp_path / "bin").mkdir(exist_ok=True)
+    program = tmp_path / "bin" / name
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    (tmp_path / "data").mkdir(exist_ok=True)
+    (tmp_path / "data/token").write_text("TOKEN")
+    return {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "HOME": str(tmp_path)}
+
+
+LOOK = "cat ../data/token ../key >seen 2>/dev/null; ls -d /proc/[0-9]* | wc -l >count; cat >/dev/null"
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+@pytest.mark.parametrize(
+    ("agent_name", "allow", "auto", "mode", "seen"),
+    [
+        ("pi", "default", "off", "on", ""),  # it cannot ask
+        ("claude", "default", "off", "off", "TOKENKEY"),
+        ("claude", "default", "own", "own", "KEY"),  # a chat
+        ("claude", "edits", "on", "on", ""),  # a loop
+        ("ours", "default", "on", "own", "KEY"),  # a command of which no state is known
+    ],
+)
+def test_auto_depends_on_the_agent_and_on_what_starts_it(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent_name: str, allow: Any, auto: Any, mode: str,
+    seen: str,
+) -> None:  # fmt: skip
+    """The mode is what the design says, and the agent sees accordingly."""
+    environ = fake_agent(tmp_path, agent_name, LOOK)
+    monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "data"))
+    known: dict[str, Any] = {"command": [str(tmp_path / "bin/ours")]} if agent_name == "ours" else {}
+    started = agent(agent_name, **known).run(
+        "hi", sandbox="auto", allow=allow, surroundings=Surroundings(auto=auto), cwd=shop, environ=environ, route="exec"
+    )
+    assert started.confinement.mode == mode
+    assert started.confinement.problem == ""
+    ended(started)
+    assert (shop / "seen").read_text() == seen
+    assert (int((shop / "count").read_text()) < 8) == (mode != "off")
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+def test_auto_goes_on_where_nothing_can_be_confined(shop: Path, tmp_path: Path) -> None:
+    """Without bubblewrap, and in the home directory, the agent runs unconfined, and the reason is known."""
+    environ = {**fake_agent(tmp_path, "pi", "echo ran >ran; cat >/dev/null"), "PATH": f"{tmp_path}/bin"}
+    (tmp_path / "bin/cat").symlink_to(shutil.which("cat") or "")
+    started = agent("pi").run("hi", sandbox="auto", cwd=shop, environ=environ)
+    assert started.confinement.problem == "a confined run needs bubblewrap, which is not installed"
+    ended(started)
+    assert (shop / "ran").exists()
+    at_home = agent("pi").run("hi", sandbox="auto", cwd=tmp_path, environ={**environ, "PATH": os.environ["PATH"]},
+        command=[str(tmp_path / "bin/pi")])  # fmt: skip
+    assert "holds the home directory" in at_home.confinement.problem
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+def test_own_hides_penstock_alone(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The data directory is empty, a file that is named cannot be read, and everything else is as outside."""
+    environ = fake_agent(tmp_path, "claude", "")
+    (tmp_path / "chats.db").write_text("CHATS")
+    monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "data"))
+    script = f"cat ../data/token {tmp_path}/chats.db ../key >seen 2>/dev/null; echo x >../beside; rm -r ../data/token"
+    started = run(
+        shop, script, sandbox="own", environ=environ, surroundings=Surroundings(hidden=(str(tmp_path / "chats.db"),))
+    )
+    ended(started)
+    assert (shop / "seen").read_text() == "KEY"
+    assert (tmp_path / "beside").exists()
+    assert (tmp_path / "data/token").read_text() == "TOKEN"
+    assert (tmp_path / "chats.db").read_text() == "CHATS"
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+@pytest.mark.parametrize("sandbox", ["on", "own"])
+def test_another_sandbox_works_inside(shop: Path, sandbox: str) -> None:
+    """Agents bring sandboxes of their own, which need a name space in that of Penstock."""
+    ended(run(shop, "bwrap --unshare-user --unshare-pid --ro-bind / / /bin/echo nested >out 2>&1", sandbox=sandbox))
+    assert (shop / "out").read_text() == "nested\n"

@@ -82,13 +82,15 @@ class Service:
         retention: Retention | None = None,
         history: History | None = None,
         this_node: ThisNode | None = None,
+        hidden: Iterable[str] = (),
     ) -> Service:
         """Recover the chats of the store: end and mark turns that a crash cut off, and continue with those that wait.
 
         Agents get the variables of `environ` (None: this process's environment) that `environment` passes on, and the
         names `extra_env`. `run_limits` are the grace periods and limits of each run. `now` (milliseconds since 1970)
         and `sleep` (seconds) are the clock of entries, heartbeats and retention. `history` lists the runs; None: not.
-        `this_node`: the turns that this process works on; None: all.
+        `this_node`: the turns that this process works on; None: all. `hidden`: files and directories that confined
+        agents do not see.
 
         Raises:
             StoreFailed: the store cannot be read.
@@ -99,7 +101,7 @@ class Service:
         if not workspaces.roots and not this_node.by_jobs:
             raise UsageError("there is no root", expected="a directory below which agents may work")
         given = dict(os.environ if environ is None else environ)
-        starter = Starter(config, workspaces, given, extra_env, run_limits or lifecycle.Limits(), default_agent)
+        starter = Starter(config, workspaces, given, extra_env, run_limits or lifecycle.Limits(), default_agent, hidden)
         limits = limits or ServiceLimits()
         shared = Shared(store, limits, starter.run, now, history, this_node, Slots(limits.max_runs))
         service = cls(shared, starter, workspaces, sleep)

@@ -20,6 +20,7 @@ from penstock.doc.answers import DocumentAnswer, DocumentPrompt, Steps, Wanted, 
 from penstock.doc.committing import commit_document
 from penstock.doc.queue import queue_steps
 from penstock.errors import PenstockError, UsageError
+from penstock.run.sandbox import Surroundings
 
 if TYPE_CHECKING:
     from penstock.config.settings import Config
@@ -142,6 +143,7 @@ class DocCommand:
         given = self._options.asked
         record = given["record"] or ask.record
         asked = {**given, "model": ask.model, "session_id": ask.session_id, "record": record}
+        asked["surroundings"] = Surroundings(auto="own")
         options = msgspec.structs.replace(self._options, agents=ask.agent, prompt=ask.prompt, asked=asked)
         factory = RunFactory(options, self._config, notify_problem, is_whole=True)
         runs = LiveRuns(factory, options, self._config, self._output, self._errors, "doc", ask.document)

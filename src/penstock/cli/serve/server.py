@@ -158,6 +158,7 @@ async def _serve(
             retention=_retention(options),
             history=History(data) if config.keeps_history else None,
             this_node=this_node,
+            hidden=[str(path.absolute()) for path in (data, options.token_file) if path is not None],
         )
         following = asyncio.create_task(logins.follow())
         try:

@@ -40,6 +40,10 @@ SESSION_CHARS = 8
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,199}")
 EVERYTHING_UNASKED = "does everything unasked"
 """Permission that the first line shows in the colour of warnings."""
+EVERYTHING_HERE = "does everything, in this directory only"
+"""Permission of the same agent if it is confined."""
+NOT_CONFINED = "not confined: "
+"""Beginning of the reason why an agent is not confined that was to be."""
 MAX_FILES = 8
 """Changed files that are named at the end."""
 MAX_CALLS = 4096
@@ -72,6 +76,8 @@ class Guidance(msgspec.Struct, frozen=True):
     """Function that words a time in milliseconds since 1970."""
     is_confined: bool = False
     """True if the agent is confined, which the first line says."""
+    not_confined: str = ""
+    """Why the agent is not confined although it was to be; the first line has it."""
     is_live: bool = False
     """True if the run takes place now: then its duration is by Penstock's clock, even if the agent measured it."""
 
@@ -132,19 +138,21 @@ class RunFacts:
         """Return what was not reported before: agent and version, model, directory, permission, session."""
         self._is_confirmed = self._is_confirmed or event.session_id is not None
         session = event.session_id and (event.session_id if whole else event.session_id[:SESSION_CHARS])
+        is_free = not self._guidance.is_confined or self._guidance.permission != EVERYTHING_UNASKED
         facts = [
             event.version and f"{self._guidance.program or event.agent} {event.version}",
             event.model,
             event.cwd and f"in {event.cwd}",
-            self._guidance.permission,
+            self._guidance.permission if is_free else EVERYTHING_HERE,
             session and f"session {session}",
-            "confined" if self._guidance.is_confined else "",
+            "confined" if self._guidance.is_confined and is_free else "",
+            f"{NOT_CONFINED}{self._guidance.not_confined}" if self._guidance.not_confined else "",
         ]
         new = [clean_line(fact) for fact in facts if fact and fact not in self._known]
         self._known.update(fact for fact in facts if fact)
         pieces: list[Piece] = []
         for fact in new:
-            pieces += [("dim", " · " if pieces else "· "), ("warn" if fact == EVERYTHING_UNASKED else "dim", fact)]
+            pieces += [("dim", " · " if pieces else "· "), ("warn" if _is_warning(fact) else "dim", fact)]
         return pieces
 
     def closing(self, event: RunEnded, *, whole: bool) -> list[Piece]:
@@ -178,6 +186,10 @@ class RunFacts:
         if len(files) > MAX_FILES:
             pieces += [("dim", f", and {len(files) - MAX_FILES:,} more files; in total"), *edits.counts(files)]
         return [*pieces, ("dim", "; commands may have changed more")] if self._any_command else pieces
+
+
+def _is_warning(fact: str) -> bool:
+    return fact == EVERYTHING_UNASKED or fact.startswith(NOT_CONFINED)
 
 
 def usage_line(event: UsageReported) -> list[Piece]:

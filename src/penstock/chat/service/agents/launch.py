@@ -21,6 +21,7 @@ from penstock.errors import UsageError
 from penstock.run import lifecycle
 from penstock.run.agent import Agent
 from penstock.run.run import Run
+from penstock.run.sandbox import Surroundings
 
 COMMON = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TMPDIR", "TMP", "TEMP", "TZ"}
@@ -48,8 +49,11 @@ class Starter:
         extra: Iterable[str],
         limits: lifecycle.Limits,
         default_agent: str | None = None,
+        hidden: Iterable[str] = (),
     ) -> None:
         """Create the maker. `default_agent` is the agent of a chat for which none is named.
+
+        `hidden` are files and directories of Penstock that confined agents do not see, besides the data directory.
 
         Raises:
             NoSuchAgent: there is no agent of this name.
@@ -60,6 +64,7 @@ class Starter:
         self._environ = environ
         self._extra = tuple(extra)
         self._limits = limits
+        self._hidden = tuple(hidden)
 
     def run(self, chat: ChatRow, prompt: str) -> Run:
         """Return a run of a prompt, not started yet.
@@ -83,6 +88,7 @@ class Starter:
             environ=environment(chat.agent, self._environ, self._extra, adapter=adapter),
             trust=self._trusts_configuration(),
             limits=self._limits,
+            surroundings=Surroundings(auto="own", hidden=self._hidden),
         )
 
     def _trusts_configuration(self) -> bool:

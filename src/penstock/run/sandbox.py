@@ -1,0 +1,44 @@
+"""Types of a run's confinement: what was asked for, what is known around the run, and what came of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+if TYPE_CHECKING:
+    from penstock.agents._facts import AgentFacts
+
+Mode = Literal["on", "own", "off"]
+"""Confinement in force: all of it, only what is Penstock's own is hidden, or none."""
+Sandbox = Literal["auto", "on", "own", "off"]
+"""Confinement that is asked for; `auto` depends on the agent, on what it may do, and on what starts it."""
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the program around a run knows of its confinement."""
+
+    auto: Mode = "off"
+    """Mode that `auto` means for agents of the usual kind: they can ask, and change files."""
+    hidden: tuple[str, ...] = ()
+    """Files and directories of Penstock besides the data directory, such as the file of a store."""
+
+
+def automatic(facts: AgentFacts | None, allow: str, surroundings: Surroundings) -> Mode:
+    """Return the mode that `auto` means. `facts` are the agent's, None for a command of the configuration."""
+    mode = surroundings.auto
+    if allow == "read" or (facts is not None and facts.never_asks):
+        mode = "on"
+    if mode == "on" and (facts is None or not facts.state):
+        return "own"  # an agent without its state, of which nothing is known, would not work
+    return mode
+
+
+class Confinement(msgspec.Struct, frozen=True):
+    """Confinement of one run."""
+
+    mode: Mode = "off"
+    words: tuple[str, ...] = ()
+    """Words that start bubblewrap, before the command; () with `off`."""
+    problem: str = ""
+    """Why the run is not confined although `auto` wanted it; "" if it is, or is not to be."""
