@@ -45,6 +45,10 @@ class OutputContext(msgspec.Struct, frozen=True):
     """How refused actions can be allowed."""
     permission: str = ""
     """What the agent may do in this run, in a few words."""
+    prompt: str = ""
+    """Prompt of the run; "" if unknown."""
+    began_ms: int | None = None
+    """Time at which the run began, in milliseconds since 1970; None if unknown."""
 
 
 class Sink(Protocol):
@@ -125,6 +129,10 @@ def make_sink(
             from penstock.sinks.sanitize import clean_line
 
             return ReplySink(clean_line(context.label))
+        case "atif":
+            from penstock.sinks.atif import AtifSink
+
+            return AtifSink(context.prompt, context.began_ms)
         case "health" | "json":
             return SilentSink()
     from penstock.cli.screen import local_time

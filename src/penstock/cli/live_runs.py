@@ -137,6 +137,8 @@ class LiveRuns:
             resume=lambda session: self._resume_command(run, session),
             allow=allow_advice(agent, run.route, self._options),
             permission=self._permission(agent, run.route),
+            prompt=self._factory.prompt,
+            began_ms=time.time_ns() // 1_000_000,
         )
 
         def sink(name: str | None) -> Sink:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SINKS = ("text", "ndjson", "chunks", "reply", "health")
+SINKS = ("text", "ndjson", "chunks", "reply", "atif", "health")
 
 
 class DisplayOptions(msgspec.Struct, kw_only=True):
@@ -79,7 +79,8 @@ def display_flags(parser: Parser) -> None:
     add = parser.add_argument
     add("--label", metavar="L", help="name of the agent in the output")
     add("--to", default="text", choices=SINKS, help="text: for people (default) · ndjson: all events · chunks: text as "
-        "it arrives, for programs · reply: only the final reply · health: only the health report")  # fmt: skip
+        "it arrives, for programs · reply: only the final reply · atif: the trajectory of the run · health: only the "
+        "health report")  # fmt: skip
     add("--mode", choices=("auto", "full", "basic", "none"), help="when text is written: full: as it arrives · basic: "
         "complete lines · none: complete lines, for logs · auto: full in a terminal (default)")  # fmt: skip
     add("--detail", choices=("quiet", "minimal", "normal", "verbose"), help="how much to show")

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import jsonschema
 import pytest
+from atif import Trajectory
 from served import Gateway
 from waiting import until
 
@@ -222,6 +223,11 @@ def test_a_turn_runs_and_has_a_record(client: httpx.Client, shared: Gateway) -> 
     assert lines.headers["content-type"] == "application/x-ndjson"
     events = [json.loads(line)["type"] for line in lines.text.splitlines()]
     assert (events[0], events[-1]) == ("run_started", "run_ended")
+    trajectory = client.get(f"{path}/1/atif").json()
+    Trajectory.model_validate(trajectory, strict=True)
+    assert trajectory["steps"][0]["message"] == "Hello"
+    assert trajectory["extra"]["reply"] == turns[0]["message"]
+    assert refused(client.get(f"{path}/3/atif")) == (404, "not_found")
     assert client.get(f"/api/chats/{chat}").json()["title"] == "Hello"
 
 
@@ -232,6 +238,7 @@ def test_a_turn_that_waits_says_so(shared: Gateway) -> None:
         for text in ("Stay.", "Wait."):
             assert client.post(f"/api/chats/{chat}/turns", json={"text": text}).status_code == 202
         page = client.get(f"/api/chats/{chat}/turns").json()["turns"]
+        assert refused(client.get(f"/api/chats/{chat}/turns/1/atif")) == (409, "conflict")
         with client.stream("GET", f"/api/chats/{chat}/events") as answer:
             line = next(line for line in answer.iter_lines() if line.startswith("data: "))
         assert client.post(f"/api/chats/{chat}/stop", json={}).status_code == 202
@@ -298,6 +305,7 @@ def test_a_chat_that_is_not_there(client: httpx.Client) -> None:
         ("GET", "/turns", None),
         ("POST", "/turns", {"text": "x"}),
         ("GET", "/turns/1/details", None),
+        ("GET", "/turns/1/atif", None),
         ("POST", "/stop", {}),
         ("POST", "/questions", {"id": "1", "answer": "x"}),
         ("GET", "/events", None),

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from penstock import events as ev
 from penstock._version import __version__
 from penstock.adapter import Allow
-from penstock.chat.errors import Invalid
+from penstock.chat.errors import Conflicting, Invalid
 from penstock.chat.history.details import details_of
 from penstock.chat.runs.service import Runs
 from penstock.chat.service.service import Service
@@ -26,6 +26,7 @@ from penstock.chat.store.logins import Browser
 from penstock.chat.web import metrics, schemas
 from penstock.chat.web.broadcast import WatchedLog, Watches
 from penstock.chat.web.browsers import name_of
+from penstock.chat.web.doors.atif import turn_trajectory
 from penstock.chat.web.errors import NO_STORE, NoSuchBrowser
 from penstock.chat.web.security import BROWSER, LOOPBACK, Security, is_https, peer_of
 from penstock.chat.web.sse import HEADERS, PING_SECONDS, SEND_SECONDS, EventStream
@@ -245,6 +246,15 @@ class Api:
             made = await asyncio.to_thread(lambda: msgspec.json.encode(details_of(view, rows)))
             return Response(made, headers=NO_STORE, media_type="application/json")
         return await _lines([row.what for row in rows if isinstance(row.what, ev.Base)])
+
+    async def trajectory(self, request: Request, chat: str, turn: int) -> Response:
+        """Return a turn that has ended as a trajectory for evaluation tools."""
+        view, rows = await self.service.turn(chat, turn)
+        if not view.finalized:
+            raise Conflicting(f"turn {turn} has not ended", help="ask again when it is completed")
+        return Response(
+            await asyncio.to_thread(turn_trajectory, view, rows), headers=NO_STORE, media_type="application/json"
+        )
 
     async def stop(self, request: Request, chat: str, body: schemas.Stop) -> Response:
         """Stop a turn, or all, and return the numbers of the stopped turns."""

@@ -73,6 +73,8 @@ ADDRESSES = (
             query=("before", "limit")),
     Address("GET", f"{C}/turns/{{turn}}/details", "details", "All that the agent did in a turn", None, 200, Details,
             (400, 404), query=("format",)),
+    Address("GET", f"{C}/turns/{{turn}}/atif", "trajectory", "A turn that has ended, as a trajectory (ATIF 1.7)", None,
+            200, dict[str, Any], (404, 409)),
     Address("POST", f"{C}/stop", "stop", "Stop a turn, or all", schemas.Stop, 202, schemas.TurnNumbers, (400, 404)),
     Address("POST", f"{C}/release", "release", "Let the turns begin that a stop holds back", schemas.NoBody, 202,
             schemas.TurnNumbers, (400, 404)),
