@@ -276,6 +276,25 @@ def test_l15_clean_keeps_work_that_has_not_landed(desk: Desk):
 
 
 @pytest.mark.slow
+def test_l15_clean_is_about_the_repository_in_which_it_is_typed(desk: Desk, tmp_path: Path):
+    """Trees of other repositories are neither looked at nor removed without --all."""
+    penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
+    desk.user.git("merge", "-q", "penstock/l1")
+    other = tmp_path / "other"
+    subprocess.run(["git", "init", "-q", str(other)], check=True)
+
+    def clean(*flags: str) -> str:
+        words = [sys.executable, "-m", "penstock", "loop", "clean", *flags]
+        done = subprocess.run(words, cwd=other, env=desk.environment, capture_output=True, text=True, timeout=TIMEOUT)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert clean() == "There are no trees of loops.\n"
+    assert clean("--all").startswith("removed")
+    assert not (desk.user.root.parent / "app.l1").exists()
+
+
+@pytest.mark.slow
 def test_l15_landing_keeps_a_tree_with_other_files(desk: Desk):
     """A file that somebody put into the tree is in no ref: the landing keeps the tree and names the file."""
     penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")

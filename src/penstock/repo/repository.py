@@ -180,10 +180,11 @@ class Repository(msgspec.Struct, frozen=True):
 
 
 def root_of(path: Path) -> str | None:
-    """Return the top directory of the checkout that has this path in it; None if there is none."""
+    """Return the top directory of the checkout that has this path in it; None if there is none. It needs no commit."""
     try:
-        return str(Repository.at(path).root)
-    except UsageError:
+        check_version()
+        return Git(path).text("rev-parse", "--path-format=absolute", "--show-toplevel")
+    except (GitError, UsageError):
         return None
 
 

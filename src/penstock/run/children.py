@@ -1,7 +1,8 @@
 """Processes that Penstock has started itself, and orphans that have fallen to it because their guards were killed.
 
 Only a command of Penstock's own becomes a subreaper: in a program that uses Penstock as a library, orphans may be that
-program's.
+program's. A guard, and all below it, are in other sessions than Penstock, so a child in Penstock's own session is the
+user's: a shell that has started it before it became Penstock (`exec penstock serve > >(logger)`) leaves such children.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ PR_SET_CHILD_SUBREAPER = 36
 
 KILL_ROUND_SECONDS = 0.005
 """Seconds between two rounds of SIGKILL: the children of a killed process fall to this one."""
+
+PARENT, SESSION = 1, 3
+"""Indexes of the parent and the session among the words of a process's `stat` that follow its name."""
 
 _lock = threading.Lock()
 _own: set[int] = set()
@@ -60,7 +64,10 @@ def ended(pid: int) -> None:
 
 
 def kill_orphans() -> bool:
-    """Kill the children of this process that it has not started, with all below them; return whether none is left."""
+    """Kill the children of this process that it has not started, with all below them; return whether none is left.
+
+    Those in its own session are spared.
+    """
     if not _is_subreaper:
         return True
     end = time.monotonic() + GUARD_SECONDS
@@ -79,14 +86,16 @@ def kill_orphans() -> bool:
 
 
 def _children() -> list[int]:
-    me, found = os.getpid(), []
+    """Return the children of this process in other sessions than its own."""
+    me, session, found = os.getpid(), os.getsid(0), []
     for name in os.listdir("/proc"):
         if name.isdecimal():
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:
                     # The name in brackets may hold anything; state and parent follow the last one.
-                    if int(file.read().rpartition(b")")[2].split()[1]) == me:
-                        found.append(int(name))
-            except (OSError, ValueError):
+                    words = file.read().rpartition(b")")[2].split()
+                if int(words[PARENT]) == me and int(words[SESSION]) != session:
+                    found.append(int(name))
+            except (OSError, ValueError, IndexError):
                 continue  # it ended meanwhile
     return found

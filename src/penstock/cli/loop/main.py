@@ -54,6 +54,7 @@ from penstock.loop.loops import (
 from penstock.loop.rows import VERSION, LoopBegan, Settings
 from penstock.loop.state import LoopState
 from penstock.repo.repository import Repository, root_of
+from penstock.run.children import become_subreaper
 from penstock.run.history import now_ms
 from penstock.run.launch import plan
 from penstock.run.spec import RunSpec
@@ -133,7 +134,7 @@ def _command(options: Namespace) -> int:
         case ["confirm", *rest]:
             return _confirm(_find_running(_one(rest), "penstock loop confirm LOOP"), confirms=not options.discard)
         case ["clean", *rest]:
-            found = [_find(_one(rest))] if rest else loops(data_path())
+            found = [_find(_one(rest))] if rest else _loops_to_clean(options)
             for loop in found:
                 check_outside(loop.state.began)
             return clean_loops(found, options)
@@ -319,6 +320,7 @@ def _resume(name: str | None, options: Namespace, display: DisplayOptions) -> in
 
 def _land(found: LoopFolder, options: Namespace, display: DisplayOptions) -> int:
     """Land a result. With --resolve, conflicts or red checks on the merge are one more round instead."""
+    become_subreaper()
     landed = land(found, squash=options.squash, unchecked=options.unchecked, resolves=options.resolve)
     if isinstance(landed, int):
         return landed

@@ -10,9 +10,9 @@ import resource
 import shlex
 import signal
 import stat
+import subprocess
 import sys
 import threading
-import webbrowser
 from html import escape
 from pathlib import Path
 
@@ -42,6 +42,7 @@ from penstock.config.data import data_directory
 from penstock.config.secrets import hide_process, take_variable
 from penstock.config.settings import Config
 from penstock.errors import UsageError
+from penstock.run.children import become_subreaper
 from penstock.run.history import History
 from penstock.sinks.sanitize import clean
 
@@ -62,6 +63,16 @@ MB = 1_000_000
 
 COLLECTION_OBJECTS = 5_000
 """Objects that are made, and not freed, before the youngest are searched for cycles; Python's own number is 700."""
+
+OPENER = """
+import os, sys, webbrowser
+if not webbrowser.open(sys.argv[1]):
+    os.write(2, b"penstock: no browser could be opened\\n")
+"""
+"""Program that opens an address in a browser; one in the terminal has the terminal until it ends."""
+
+DETACHED = "import subprocess, sys; subprocess.Popen([sys.executable, '-I', '-c', *sys.argv[1:]])"
+"""Program that starts another one, which then has no parent among Penstock's processes."""
 
 _log = logging.getLogger("penstock.gateway")
 
@@ -244,20 +255,29 @@ def announce(options: ServeOptions, place: Place, code: str | None, data: Path) 
         notify(f"Programs use the token in {options.token_file or data / TOKEN}. Ctrl-C ends Penstock.\n")
     if options.open and place.url:
         _open(where, data)
+    else:
+        become_subreaper()
 
 
 def _open(url: str, data: Path) -> None:
-    """Open the link through a private file: everybody on this machine can see the arguments of a command."""
+    """Open the link through a private file: everybody on this machine can see the arguments of a command.
+
+    The browser falls to the system before this process becomes a subreaper: it is no process of an agent, and outlives
+    the server.
+    """
     path = data / OPENED
     path.unlink(missing_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(url)}">\n')
 
     def open_browser() -> None:
-        if not webbrowser.open(path.as_uri()):
-            notify("penstock: no browser could be opened\n")
+        try:
+            subprocess.run([sys.executable, "-I", "-c", DETACHED, OPENER, path.as_uri()], check=False)
+        except OSError as error:
+            notify(f"penstock: no browser could be opened: {error}\n")
+        become_subreaper()
 
-    threading.Thread(target=open_browser, daemon=True).start()  # a browser in the terminal would block
+    threading.Thread(target=open_browser, daemon=True).start()  # it takes as long as two starts of Python
 
 
 class _HarmlessFormatter(logging.Formatter):
