@@ -131,6 +131,8 @@ class RouteFacts(msgspec.Struct, frozen=True):
     """The agent asks on this route before it acts, so it is the default only if somebody can answer."""
     signs: tuple[Sign, ...] = ()
     """Lines that only this route of this agent prints: any one of them is enough."""
+    tags: tuple[str, ...] = ()
+    """Paths of the fields whose values name the kind of a line (`penstock.agents.kinds`)."""
 
     @property
     def features(self) -> frozenset[Feature]:
@@ -216,6 +218,15 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
         """
         return next(name for name, route in self.routes.items() if can_answer or not route.needs_answers)
 
+
+STREAM_JSON_TAGS = (
+    "type", "subtype", "request.subtype", "event.type", "event.delta.type", "event.content_block.type",
+    "message.content.type",
+)  # fmt: skip
+"""`RouteFacts.tags` of Claude Code's wire."""
+
+ACP_TAGS = ("method", "params.update.sessionUpdate")
+"""`RouteFacts.tags` of ACP."""
 
 CLAUDE_LIMIT_FLAGS: Mapping[Limit, str] = {"max_cost": "--max-budget-usd", "max_turns": "--max-turns"}
 """`RouteFacts.limit_flags` of Claude Code and of the programs that start it."""

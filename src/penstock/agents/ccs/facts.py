@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import Feature, Longest
-from penstock.agents._facts import CLAUDE_LIMIT_FLAGS, MIB, AgentFacts, RouteFacts, npm
+from penstock.agents._facts import CLAUDE_LIMIT_FLAGS, MIB, STREAM_JSON_TAGS, AgentFacts, RouteFacts, npm
 from penstock.agents._permissions import CLAUDE_EXEC, CLAUDE_SERVER
 from penstock.agents._project_files import CLAUDE_FILES
 from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS
@@ -27,6 +27,7 @@ FACTS = AgentFacts(
             made="diff",
             counts_refused=True,
             needs_answers=True,
+            tags=STREAM_JSON_TAGS,
         ),
         "exec": RouteFacts(
             "ccs.exec:Ccs",
@@ -38,6 +39,7 @@ FACTS = AgentFacts(
             proposed="fragment",
             made="diff",
             counts_refused=True,
+            tags=STREAM_JSON_TAGS,
         ),
     },
     allows={"server": CLAUDE_SERVER, "exec": CLAUDE_EXEC},

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from penstock.adapter import Feature, Longest
 from penstock.agents._facts import (
+    ACP_TAGS,
     CLAUDE_LIMIT_FLAGS,
     MIB,
+    STREAM_JSON_TAGS,
     AcpQuirks,
     AgentFacts,
     OtherOutput,
@@ -52,6 +54,7 @@ FACTS = AgentFacts(
             counts_refused=True,
             needs_answers=True,
             signs=SERVER_SIGNS,
+            tags=STREAM_JSON_TAGS,
         ),
         "exec": RouteFacts(
             "claude.exec:Claude",
@@ -64,6 +67,7 @@ FACTS = AgentFacts(
             made="diff",
             counts_refused=True,
             signs=SIGNS,
+            tags=STREAM_JSON_TAGS,
         ),
         "acp": RouteFacts(
             "acp.dialogue:Acp",
@@ -74,6 +78,7 @@ FACTS = AgentFacts(
             proposed="fragment",
             made="diff",
             counts_refused=True,
+            tags=ACP_TAGS,
         ),
     },
     allows={"server": CLAUDE_SERVER, "exec": CLAUDE_EXEC, "acp": ACP},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import AcpQuirks, AgentFacts, RouteFacts, Sign, npm
+from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, RouteFacts, Sign, npm
 from penstock.agents._permissions import ACP, everything
 from penstock.agents._project_files import AGENTS_MD, DOTENV, RULES_OF_EDITORS, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
@@ -26,6 +26,7 @@ FACTS = AgentFacts(
             proposed="fragment",
             made="diff",
             signs=SIGNS,
+            tags=("type", "event.type", "event.contentType"),
         ),
         "acp": RouteFacts(
             "acp.dialogue:Acp",
@@ -36,6 +37,7 @@ FACTS = AgentFacts(
             proposed="fragment",
             made="fragment",
             counts_refused=True,
+            tags=ACP_TAGS,
         ),
     },
     allows={

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import Longest
-from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, StateFolder, npm
+from penstock.agents._facts import ACP_TAGS, MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, StateFolder, npm
 from penstock.agents._permissions import ACP, asks, edits, everything, reads
 from penstock.agents._project_files import AGENTS_MD, SKILLS, ProjectFiles
 from penstock.agents._variables import OPENAI
@@ -38,6 +38,7 @@ FACTS = AgentFacts(
             made="diff",
             counts_refused=True,
             signs=SERVER_SIGNS,
+            tags=("method", "params.item.type"),
         ),
         "exec": RouteFacts(
             "codex.exec:Codex",
@@ -49,6 +50,7 @@ FACTS = AgentFacts(
             proposed="names",
             made="names",
             signs=EXEC_SIGNS,
+            tags=("type", "item.type"),
         ),
         "acp": RouteFacts(
             "acp.dialogue:Acp",
@@ -59,6 +61,7 @@ FACTS = AgentFacts(
             proposed="diff",
             made="diff",
             counts_refused=True,
+            tags=ACP_TAGS,
         ),
     },
     allows={

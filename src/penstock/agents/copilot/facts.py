@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import Feature
-from penstock.agents._facts import AcpQuirks, AgentFacts, RouteFacts, Sign, StateFolder, npm
+from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, RouteFacts, Sign, StateFolder, npm
 from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 
@@ -27,6 +27,7 @@ FACTS = AgentFacts(
             made="diff",
             counts_refused=True,
             signs=SIGNS,
+            tags=("type",),
         ),
         "acp": RouteFacts(
             "acp.dialogue:Acp",
@@ -37,6 +38,7 @@ FACTS = AgentFacts(
             proposed="fragment",
             made="diff",
             counts_refused=True,
+            tags=ACP_TAGS,
         ),
     },
     allows={

@@ -23,6 +23,7 @@ FACTS = AgentFacts(
         "exec": RouteFacts(
             "cursor.exec:Cursor",
             "cursor-agent",
+            tags=("type", "subtype"),
             supports=("resume", "args"),
             counts=("max_turns",),
             made="diff",

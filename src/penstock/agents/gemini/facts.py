@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import Longest
-from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, StateFolder, npm
+from penstock.agents._facts import ACP_TAGS, MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, StateFolder, npm
 from penstock.agents._permissions import ACP, EVERYTHING, edits, reads
 from penstock.agents._project_files import AGENTS_MD, DOTENV, SKILLS, ProjectFiles
 from penstock.agents._variables import GOOGLE, GOOGLE_CLOUD
@@ -27,6 +27,7 @@ FACTS = AgentFacts(
             proposed="fragment",
             made="fragment",
             signs=SIGNS,
+            tags=("type",),
         ),
         "acp": RouteFacts(
             "acp.dialogue:Acp",
@@ -39,6 +40,7 @@ FACTS = AgentFacts(
             counts_refused=True,
             resume_warning="gemini loses a conversation that is resumed over ACP in the minute in which it began; "
             "--route exec resumes it at any time",
+            tags=ACP_TAGS,
         ),
     },
     allows={

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.adapter import Allow, Feature
-from penstock.agents._facts import AcpQuirks, AgentFacts, Permission, RouteFacts, Sign, StateFolder, npm
+from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, Permission, RouteFacts, Sign, StateFolder, npm
 from penstock.agents._permissions import EVERYTHING, edits, own_settings
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
@@ -45,6 +45,7 @@ FACTS = AgentFacts(
             made="diff",
             counts_refused=True,
             signs=SERVER_SIGNS,
+            tags=("event.type", "event.properties.part.type"),
         ),
         "exec": RouteFacts(
             "opencode.exec:OpenCode",
@@ -55,6 +56,7 @@ FACTS = AgentFacts(
             proposed="fragment",
             made="diff",
             signs=EXEC_SIGNS,
+            tags=("type",),
         ),
         "acp": RouteFacts(
             "acp.dialogue:Acp",
@@ -65,6 +67,7 @@ FACTS = AgentFacts(
             proposed="fragment",
             made="diff",
             counts_refused=True,
+            tags=ACP_TAGS,
         ),
     },
     allows={

@@ -23,6 +23,7 @@ FACTS = AgentFacts(
         "exec": RouteFacts(
             "pi.exec:Pi",
             "pi",
+            tags=("type", "assistantMessageEvent.type", "message.content.type"),
             supports=("resume", "fork", "args", "effort", "system_prompt", "system_prompt_on_resume", "images"),
             counts=("max_cost", "max_turns", "max_tokens"),
             proposed="fragment",

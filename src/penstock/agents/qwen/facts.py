@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from penstock.adapter import Feature, Longest
-from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, StateFolder, npm
+from penstock.agents._facts import (
+    ACP_TAGS,
+    MIB,
+    STREAM_JSON_TAGS,
+    AcpQuirks,
+    AgentFacts,
+    OtherOutput,
+    RouteFacts,
+    Sign,
+    StateFolder,
+    npm,
+)
 from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits
 from penstock.agents._project_files import AGENTS_MD, DOTENV, SKILLS, ProjectFiles
 from penstock.agents._variables import OPENAI
@@ -31,6 +42,7 @@ FACTS = AgentFacts(
             proposed="fragment",
             made="fragment",
             signs=SIGNS,
+            tags=STREAM_JSON_TAGS,
         ),
         "acp": RouteFacts(
             "acp.dialogue:Acp",
@@ -50,6 +62,7 @@ FACTS = AgentFacts(
             proposed="fragment",
             made="diff",
             counts_refused=True,
+            tags=ACP_TAGS,
         ),
     },
     allows={
