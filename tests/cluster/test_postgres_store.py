@@ -9,14 +9,17 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+import msgspec
 import pytest
 from postgres import Server
 
+from penstock.chat.store.columns import POSTGRES, columns
 from penstock.chat.store.conformance import CHECKS, Check, check_store
-from penstock.chat.store.postgres.migrate import SchemaTooOld, found_migrations, migrate, migrations
+from penstock.chat.store.postgres.migrate import ROWS, SchemaTooOld, migrate, migrations
 from penstock.chat.store.postgres.store import PostgresStore
 from penstock.chat.store.protocol import ChatStore, Claimed, Conflict, Fenced, LeaseLost, StoreFailed
-from penstock.chat.store.rows import ChatRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, TurnRow
+from penstock.errors import UsageError
 
 pytestmark = pytest.mark.slow
 
@@ -180,7 +183,6 @@ def test_tables_are_made_once(server: Server) -> None:
     async def check() -> None:
         made = await asyncio.gather(*(migrate(url) for _ in range(4)))
         assert sorted(map(len, made)) == [0, 0, 0, len(migrations())]
-        assert await found_migrations(url) == [migration.number for migration in migrations()]
         await (await PostgresStore.open(url)).close()
 
     asyncio.run(check())
@@ -196,6 +198,85 @@ def test_a_database_of_another_version(database: str) -> None:
             await store.database.fetch("DELETE FROM migrations WHERE number > 1")
             with pytest.raises(SchemaTooOld, match="migration 1"):
                 await PostgresStore.open(database)
+
+    asyncio.run(check())
+
+
+def test_a_database_gets_the_columns_that_it_lacks(database: str) -> None:
+    """A database from before some fields is not used until `migrate` adds them; its chats have the defaults then."""
+
+    async def check() -> None:
+        async with await PostgresStore.open(database) as store:
+            await store.create_chat(ChatRow("a", "claude", "/", 1, home="node-1"))
+            await store.database.fetch("ALTER TABLE chats DROP COLUMN allow, DROP COLUMN person")
+            await store.database.fetch("ALTER TABLE browsers DROP COLUMN person")
+            with pytest.raises(SchemaTooOld, match=r"lacks columns: chats.allow, chats.person, browsers.person"):
+                await PostgresStore.open(database)
+        assert await migrate(database) == ["chats.allow", "chats.person", "browsers.person"]
+        assert await migrate(database) == []
+        async with await PostgresStore.open(database) as store:
+            assert await store.get_chat("a") == ChatRow("a", "claude", "/", 1, home="node-1")
+            assert (await store.update_chat("a", ChatChanges(allow="all"))).allow == "all"
+
+    asyncio.run(check())
+
+
+def test_a_node_of_the_version_before_works_on(database: str) -> None:
+    """A store that is open while a column is added works on: chats keep its value, and new ones get the default."""
+
+    async def check() -> None:
+        async with await PostgresStore.open(database) as store:
+            await store.create_chat(ChatRow("a", "claude", "/", 1))
+            await store.get_chat("a")
+            await store.append("a", [b"1"], after=0, at=1, changes=ChatChanges(title="t"))
+            await store.database.fetch("ALTER TABLE chats ADD COLUMN later text NOT NULL DEFAULT 'none'")
+            await store.database.fetch("UPDATE chats SET later = 'kept'")
+            await store.append(
+                "a", [b"2"], after=1, at=1, turns=[TurnRow(1, 1, 2, 1, b"v")], changes=ChatChanges(title="u")
+            )
+            await store.create_chat(ChatRow("b", "claude", "/", 1))
+            assert await store.list_chats() == [
+                ChatRow("a", "claude", "/", 1, title="u"),
+                ChatRow("b", "claude", "/", 1),
+            ]
+            found = await store.database.fetch("SELECT later FROM chats ORDER BY key")
+            assert found == [("kept",), ("none",)]
+            row = msgspec.json.encode(ChatRow("b", "claude", "/", 1)).decode()
+            again = await store.database.fetch("SELECT create_chat_v1('b', %(row)s::jsonb, true)", {"row": row})
+            assert again == [(True,)]  # made by an attempt whose acknowledgement was lost
+
+    asyncio.run(check())
+
+
+def test_the_columns_are_those_of_the_structs(database: str) -> None:
+    """Each field has a column of its type, which has a default if the field has one."""
+
+    async def check() -> None:
+        async with await PostgresStore.open(database) as store:
+            found = await store.database.fetch(
+                "SELECT table_name, column_name, data_type, is_nullable = 'YES', column_default IS NOT NULL "
+                "FROM information_schema.columns WHERE table_schema = 'penstock'"
+            )
+        present = {(table, name): rest for table, name, *rest in found}
+        for table, (row, elsewhere) in ROWS.items():
+            for column in columns(row):
+                if column.name != elsewhere:
+                    kind = POSTGRES[column.kind].split()[0]
+                    has_default = column.can_be_added and column.default is not None
+                    assert present[table, column.name] == [kind, column.is_nullable, has_default], (table, column)
+
+    asyncio.run(check())
+
+
+def test_the_tables_of_another_program(database: str) -> None:
+    """A database whose migrations have other names is neither used nor changed."""
+
+    async def check() -> None:
+        async with await PostgresStore.open(database) as store:
+            await store.database.fetch("UPDATE migrations SET name = 'calls' WHERE number = 2")
+        for call in (migrate(database), PostgresStore.open(database)):
+            with pytest.raises(UsageError, match=r"migration 2 is 'calls'.*'store'"):
+                await call
 
     asyncio.run(check())
 

@@ -33,7 +33,7 @@ def test_tables_are_made_by_the_command(server: Server) -> None:
     assert "penstock store migrate" in before.stderr
     made = penstock("store", "migrate", "--store", url)
     assert made.returncode == 0
-    assert made.stdout.startswith("made 0001 chats\n")
+    assert made.stdout.startswith("made 0001 procrastinate\nmade 0002 store\n")
     assert penstock("store", "migrate", PENSTOCK_STORE=url).stdout == "The database has all tables.\n"
     assert penstock("store", "check", "--store", url).stdout.startswith("0 chats, 0 turns, 0 entries; ")
 

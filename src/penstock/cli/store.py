@@ -61,7 +61,7 @@ def _migrate(url: str) -> int:
     made = asyncio.run(migrate(url))
     if not made:
         return say("The database has all tables.\n")
-    return say("".join(f"made {migration.number:04} {migration.name}\n" for migration in made))
+    return say("".join(f"made {name}\n" for name in made))
 
 
 def _check(url: str) -> int:

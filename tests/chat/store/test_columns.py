@@ -1,79 +1,169 @@
-"""Columns of a chat: both databases have those of the struct, and SQLite keeps values of each kind."""
+"""Columns of both databases: those of the structs, also in tables that exist; and values of each kind in SQLite."""
 
 from __future__ import annotations
 
 import re
 import sqlite3
 from importlib import resources
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from penstock.chat.service.chats.chat_view import ChatView
-from penstock.chat.store import conformance, schema
-from penstock.chat.store.columns import NAMES, from_sqlite, sqlite_value
-from penstock.chat.store.rows import ChatChanges, Heartbeat
-from penstock.chat.web.schemas import Changes
+import penstock.chat
+from penstock.chat.store import conformance
+from penstock.chat.store.columns import POSTGRES, SQLITE, additions, columns, definitions, from_sqlite, sqlite_values
+from penstock.chat.store.logins import Browser
+from penstock.chat.store.rows import ChatChanges, ChatFields, ChatRow, ChatSettings, Directory, Heartbeat, TurnRow
+
+FIRST: dict[type[msgspec.Struct], str] = {
+    ChatRow: "id str; agent str; cwd str; created_at int; model str?; title str?; allow str 'default';"
+    " heartbeat object?; home str?; session_id str?; heartbeat_since int 0; person str 'owner'",
+    TurnRow: "turn int; first int; last int; at int; view bytes",
+    Directory: "path str; trusted_at int; person str 'owner'",
+    Browser: "id str; secret str; name str; secure bool; created_at int; used_at int; person str 'owner'",
+}
+"""Columns that databases have had from the first form on; a question mark: NULL, else the default if there is one."""
 
 
-def test_sqlite_has_a_column_for_each_field() -> None:
-    """A field of `ChatRow` without a column in the SQLite file is named."""
-    connection = sqlite3.connect(":memory:")
-    for statement in schema.TABLES:
-        connection.execute(statement)
-    columns = {row[1] for row in connection.execute("PRAGMA table_info(chats)")}
-    assert set(NAMES) - columns == set(), "columns missing in store/schema.py"
+@pytest.mark.parametrize("row", FIRST)
+def test_columns_that_exist_stay(row: type[msgspec.Struct]) -> None:
+    """A field that is removed, or gets another type, needs a new form of the file and a migration: it is named."""
+    now = {column.name: column for column in columns(row)}
+    for text in FIRST[row].split("; "):
+        name, kind, *default = text.split(" ")
+        assert name in now, f"{row.__name__}.{name} was removed: {ADVICE}"
+        found = (now[name].kind.__name__, now[name].is_nullable)
+        assert found == (kind.rstrip("?"), kind.endswith("?")), f"{row.__name__}.{name} has another type: {ADVICE}"
+        assert [repr(now[name].default)] == default or not default, f"{row.__name__}.{name}: another default: {ADVICE}"
 
 
-def test_postgres_has_a_column_for_each_field() -> None:
-    """A field of `ChatRow` without a column in a migration is named, and so is a column without a field."""
-    folder = resources.files("penstock.chat.store.postgres") / "migrations"
-    text = "\n".join(file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".sql"))
-    (table,) = re.findall(r"CREATE TABLE chats \((.*?)\n\);", text, re.DOTALL)
-    columns = {
-        *re.findall(r"^    (\w+) ", table, re.MULTILINE),
-        *re.findall(r"ALTER TABLE chats ADD COLUMN (\w+)", text),
-    }
-    assert columns - {"key"} == {*NAMES} - {"id"}, "columns missing in, or too many for, store/postgres/migrations"
+ADVICE = "a new FORM in store/schema.py, and a migration in store/postgres/migrations"
+
+
+@pytest.mark.parametrize("row", FIRST)
+def test_new_columns_can_be_added(row: type[msgspec.Struct]) -> None:
+    """A field that is new has a default, which rows that exist get; one that has none is named."""
+    first = {text.split()[0] for text in FIRST[row].split("; ")}
+    added = [column for column in columns(row) if column.name not in first]
+    assert [column.name for column in added if not column.can_be_added] == [], f"fields of {row.__name__}, no default"
+
+
+def test_definitions() -> None:
+    """Each type has its column in both databases, with the default of the field."""
+    assert definitions(Sample, SQLITE).split(", ") == [
+        *(
+            "text TEXT NOT NULL",
+            "number INTEGER",
+            "flag INTEGER NOT NULL",
+            "flag_or_none INTEGER",
+            "words TEXT NOT NULL",
+        ),
+        *("pair TEXT", "inner TEXT"),
+    ]
+    assert additions(Later, POSTGRES, ["words"]) == [
+        *("mine boolean NOT NULL DEFAULT true", "tags jsonb NOT NULL DEFAULT '[]'", "size bigint NOT NULL DEFAULT -1"),
+        """note text COLLATE "C" NOT NULL DEFAULT 'it''s'""",
+    ]
+    assert additions(Later, SQLITE, ["tags", "size", "note", "words"]) == ["mine INTEGER NOT NULL DEFAULT 1"]
+    with pytest.raises(TypeError, match=r"Odd.when: there is no column"):
+        columns(msgspec.defstruct("Odd", [("when", set[str])]))
+    with pytest.raises(TypeError, match=r"Odd.both: there is no column"):
+        columns(msgspec.defstruct("Odd", [("both", str | int)]))
+
+
+class Later(msgspec.Struct):
+    """A row with defaults."""
+
+    words: list[str]
+    mine: bool = True
+    tags: list[str] = []
+    size: int = -1
+    note: str = "it's"
+
+
+def test_new_columns_of_a_file(tmp_path: Path) -> None:
+    """Columns that rows in a file get have the defaults, whatever their type."""
+    connection = sqlite3.connect(tmp_path / "file")
+    connection.execute("CREATE TABLE later (words TEXT NOT NULL) STRICT")
+    connection.execute("""INSERT INTO later VALUES ('["a"]')""")
+    for added in additions(Later, SQLITE, ["words"]):
+        connection.execute(f"ALTER TABLE later ADD COLUMN {added}")
+    (row,) = connection.execute(f"SELECT {', '.join(Later.__struct_fields__)} FROM later")
+    assert from_sqlite(row, Later) == Later(["a"])
+
+
+def test_postgres_keeps_each_field_of_a_turn() -> None:
+    """The call that appends writes the fields of a turn by their names: one that it lacks is named."""
+    text = _migrations()
+    (inserted,) = re.findall(r"INSERT INTO turns AS t \((.*?)\)", text)
+    assert {*TurnRow.__struct_fields__} - {*inserted.split(", ")} == set(), "append in store/postgres/migrations"
 
 
 def test_changes_are_of_fields() -> None:
     """Each field of `ChatChanges` is one of `ChatRow`."""
-    assert set(ChatChanges.__struct_fields__) <= set(NAMES)
+    missing = {*ChatChanges.__struct_fields__} - {*ChatRow.__struct_fields__}
+    assert missing == set(), "fields of ChatSettings or ChatChanges that ChatFields and ChatRow lack: store/rows.py"
 
 
-INTERNAL = {"session_id", "heartbeat_since"}
+CONSTANT = {"id", "agent", "cwd", "created_at", "home", "person"}
+"""Fields of a chat that stay as they are created."""
+
+
+def test_fields_that_change() -> None:
+    """A field of a chat that nothing can change is named, unless it is constant."""
+    missing = {*ChatRow.__struct_fields__} - CONSTANT - {*ChatChanges.__struct_fields__}
+    assert missing == set(), "fields missing in ChatSettings (clients change them) or ChatChanges: store/rows.py"
+
+
+INTERNAL = {"session_id", "heartbeat_since", "person"}
 """Fields of a chat that clients neither see nor set."""
 
 
 def test_clients_see_each_field() -> None:
-    """A field of `ChatRow` that the view of a chat lacks is named."""
-    missing = {*NAMES} - INTERNAL - {*ChatView.__struct_fields__}
-    assert missing == set(), "fields missing in ChatView (chat/service/chats/chat_view.py)"
+    """A field of a chat that clients can change and not see is named, and so is one that is neither."""
+    missing = {*ChatSettings.__struct_fields__} - {*ChatFields.__struct_fields__}
+    assert missing == set(), "fields of ChatSettings missing in ChatFields: store/rows.py"
+    assert {*ChatRow.__struct_fields__} - {*ChatFields.__struct_fields__} == INTERNAL, "fields missing in ChatFields"
 
 
-def test_clients_can_set_what_changes() -> None:
-    """A field of `ChatChanges` that requests cannot set is named, and so is one of requests that the store lacks."""
-    assert {*ChatChanges.__struct_fields__} - INTERNAL == {*Changes.__struct_fields__}, "chat/web/schemas.py: Changes"
+def test_the_page_uses_each_field() -> None:
+    """A field of a chat that clients see and the page does not use is named."""
+    folder = Path(penstock.chat.__file__).parent / "page"
+    text = "\n".join(file.read_text("utf-8") for file in folder.rglob("*.js") if "vendor" not in file.parts)
+    unused = [name for name in ChatFields.__struct_fields__ if not re.search(rf"\.{name}\b", text)]
+    assert unused == ["created_at"], "fields of ChatFields that no module of the page uses"
+
+
+def test_the_document_has_each_field() -> None:
+    """A field of a chat that clients see, or can change, and that docs/gateway-api.md does not have is named."""
+    text = (Path(__file__).parents[3] / "docs" / "gateway-api.md").read_text("utf-8")
+    (chat,) = re.findall(r"^CHAT:\n\n```json\n(.*?)```", text, re.MULTILINE | re.DOTALL)
+    assert [name for name in ChatFields.__struct_fields__ if f'"{name}":' not in chat] == []
+    (changes,) = re.findall(r"^\| `PATCH /api/chats/ID` \| any of (.*?) →", text, re.MULTILINE)
+    assert {*re.findall(r"`(\w+)`", changes)} == {*ChatSettings.__struct_fields__}
+
+
+def _migrations() -> str:
+    folder = resources.files("penstock.chat.store.postgres") / "migrations"
+    return "\n".join(file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".sql"))
 
 
 def test_no_migration_replaces_a_function() -> None:
     """A call that changes gets a new number: nodes of the version before use the old one meanwhile."""
-    folder = resources.files("penstock.chat.store.postgres") / "migrations"
-    text = "\n".join(file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".sql"))
-    assert re.findall(r"CREATE\s+OR\s+REPLACE\s+FUNCTION\s+(\w+)", text, re.IGNORECASE) == [
-        "notify_v1"
-    ]  # before any release
+    text = _migrations()
+    assert re.findall(r"CREATE\s+OR\s+REPLACE\s+FUNCTION\s+(\w+)", text, re.IGNORECASE) == []
     names = re.findall(r"CREATE\s+FUNCTION\s+(\w+)", text, re.IGNORECASE)
     assert [name for name in names if not re.search(r"_v\d+$", name)] == [], "functions without a number"
+    assert len(names) == len({*names})
 
 
 def test_values_of_sqlite() -> None:
     """Structs and lists are JSON, booleans are numbers, the rest is kept as it is."""
-    assert sqlite_value(Heartbeat(5, "p")) == '{"minutes":5,"prompt":"p","quiet":null,"on":true}'
-    assert sqlite_value(["a", "ü"]) == '["a","ü"]'
-    assert [sqlite_value(value) for value in (True, False, None, 9, "t")] == [1, 0, None, 9, "t"]
-    assert type(sqlite_value(True)) is int
+    sample = Sample("t", 9, True, False, ["a", "ü"], None, Heartbeat(5, "p"))
+    values = sqlite_values(sample)
+    assert values == ["t", 9, 1, 0, '["a","ü"]', None, '{"minutes":5,"prompt":"p","quiet":null,"on":true}']
+    assert type(values[2]) is int
 
 
 class Sample(msgspec.Struct):
@@ -99,8 +189,8 @@ def test_sqlite_gives_values_of_each_kind_back(sample: Sample) -> None:
     """A field of any of these types is what it was, after a real table."""
     connection = sqlite3.connect(":memory:")
     names = ", ".join(Sample.__struct_fields__)
-    connection.execute(f"CREATE TABLE samples ({names})")
-    values = [sqlite_value(getattr(sample, name)) for name in Sample.__struct_fields__]
+    connection.execute(f"CREATE TABLE samples ({definitions(Sample, SQLITE)}) STRICT")
+    values = sqlite_values(sample)
     connection.execute(f"INSERT INTO samples VALUES ({', '.join('?' * len(values))})", values)
     (found,) = connection.execute(f"SELECT {names} FROM samples")
     assert from_sqlite(found, Sample) == sample
@@ -114,4 +204,4 @@ def test_the_suite_has_another_value_than_the_default(kind: type, default: objec
     assert msgspec.convert(value, kind) == value
     assert value is not default
     with pytest.raises(AssertionError, match="the suite has no value of the type"):
-        conformance._value_of(bytes | None, default)
+        conformance._value_of(float | None, default)

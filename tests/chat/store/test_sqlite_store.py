@@ -24,8 +24,8 @@ from penstock.chat.store import database, schema, tables
 from penstock.chat.store import sqlite as sqlite_store
 from penstock.chat.store.database import StoreHeld, caution, failure
 from penstock.chat.store.protocol import Ahead, Conflict, StoreClosed, StoreFailed, Trimmed, clock
-from penstock.chat.store.rows import ChatRow, Directory, TurnRow
-from penstock.chat.store.schema import StoreTooNew, StoreTooOld
+from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, TurnRow
+from penstock.chat.store.schema import OtherForm
 from penstock.chat.store.sqlite import LARGEST_ENTRY, SqliteStore
 from penstock.chat.store.writer import Readers, StoreWrite
 from penstock.errors import UsageError
@@ -317,18 +317,11 @@ def test_reads_that_come_too_late(place: Any) -> None:
 # --- forms ---
 
 
-_FORM_1 = """
-    CREATE TABLE chats (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, first, last, bytes);
-    CREATE TABLE entries (id INTEGER PRIMARY KEY, chat, number, at, data);
-"""
-
-
 @pytest.mark.parametrize(
     ("statements", "error", "words"),
     [
-        (f"PRAGMA application_id={schema.APPLICATION}; PRAGMA user_version=99; CREATE TABLE x (y)", StoreTooNew, "99"),
-        (f"PRAGMA application_id={schema.APPLICATION}; PRAGMA user_version=1; {_FORM_1}", StoreTooOld, "--data"),
-        ("CREATE TABLE events (sid TEXT, seq INTEGER, data BLOB, PRIMARY KEY (sid, seq))", StoreTooOld, "--data"),
+        (f"PRAGMA application_id={schema.APPLICATION}; PRAGMA user_version=99; CREATE TABLE x (y)", OtherForm, "99"),
+        (f"PRAGMA application_id={schema.APPLICATION}; PRAGMA user_version=2; CREATE TABLE x (y)", OtherForm, "--data"),
         ("CREATE TABLE events (other)", UsageError, "not a store"),
         ("PRAGMA user_version=1; CREATE TABLE chats (x)", UsageError, "not a store"),
     ],
@@ -344,35 +337,63 @@ def test_other_files_are_left_alone(place: Any, statements: str, error: type[Exc
     assert place.path.read_bytes() == before
 
 
-def test_a_file_of_the_form_before_is_changed(place: Any) -> None:
-    """A file of form 2 has all of its chats in the current form, which it has from then on."""
+def _lose(place: Any, *columns: str) -> None:
+    """Make the file of a version before these columns of chats."""
+    for column in columns:
+        place.execute(f"ALTER TABLE chats DROP COLUMN {column}")
+
+
+def _columns(place: Any) -> set[str]:
+    with contextlib.closing(sqlite3.connect(place.path)) as file:
+        return {row[1] for row in file.execute("PRAGMA table_info(chats)")}
+
+
+def test_a_file_gets_the_columns_that_it_lacks(place: Any) -> None:
+    """A file from before some fields has all of its chats, with the defaults, and keeps the fields from then on."""
     asyncio.run(_open_and_close(place, "a"))
-    place.execute("ALTER TABLE chats DROP COLUMN home")
-    place.execute("PRAGMA user_version=2")
+    _lose(place, "home", "allow", "person")
+    place.execute("ALTER TABLE directories DROP COLUMN person")
 
     async def check() -> None:
         async with await place.open() as store:
             assert await store.get_chat("a") == ChatRow("a", "claude", "/", 1)
-            await store.create_chat(ChatRow("b", "claude", "/", 1, home="node-1"))
+            await store.create_chat(ChatRow("b", "claude", "/", 1, home="node-1", person="ana"))
+            await store.put_directory(Directory("/src", 1, "ana"))
         async with await place.open() as store:
-            assert (await store.get_chat("b")).home == "node-1"
+            assert await store.get_chat("b") == ChatRow("b", "claude", "/", 1, home="node-1", person="ana")
+            assert await store.list_directories() == [Directory("/src", 1, "ana")]
 
     asyncio.run(check())
 
 
-def test_a_form_that_cannot_be_changed_is_as_before(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A change of the form that fails leaves the file in its form, and the next start changes it."""
+def test_a_newer_column_stays(place: Any) -> None:
+    """A file with a column of a newer version can be used: its chats keep the value, and new ones get the default."""
     asyncio.run(_open_and_close(place, "a"))
-    place.execute("ALTER TABLE chats DROP COLUMN home")
-    place.execute("PRAGMA user_version=2")
+    place.execute("ALTER TABLE chats ADD COLUMN later TEXT NOT NULL DEFAULT 'none'")
+    place.execute("UPDATE chats SET later = 'kept'")
+
+    async def check() -> None:
+        async with await place.open() as store:
+            await store.update_chat("a", ChatChanges(title="new"))
+            await store.create_chat(ChatRow("b", "claude", "/", 1))
+
+    asyncio.run(check())
+    with contextlib.closing(sqlite3.connect(place.path)) as file:
+        assert file.execute("SELECT id, later FROM chats ORDER BY id").fetchall() == [("a", "kept"), ("b", "none")]
+
+
+def test_columns_that_cannot_be_added_leave_the_file_as_before(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If one of the columns cannot be added, none is, and the next start adds all."""
+    asyncio.run(_open_and_close(place, "a"))
+    _lose(place, "home", "person")
+    added = schema.additions
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "CHANGES", {2: (*schema.CHANGES[2], "no statement")})
+        patch.setattr(schema, "additions", lambda *given: [*added(*given), "no column NOT NULL"])
         with pytest.raises(StoreFailed):
             asyncio.run(place.open())
-    with contextlib.closing(sqlite3.connect(place.path)) as file:
-        assert file.execute("PRAGMA user_version").fetchone() == (2,)
-        assert "home" not in {row[1] for row in file.execute("PRAGMA table_info(chats)")}
+    assert not {"home", "person"} & _columns(place)
     asyncio.run(_open_and_close(place, "a"))
+    assert {"home", "person"} <= _columns(place)
 
 
 def test_tables_that_cannot_be_made_leave_an_empty_file(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:

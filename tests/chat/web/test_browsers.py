@@ -504,3 +504,23 @@ def test_a_kill_signs_nobody_out_and_nobody_in(serve: Callable[..., Serve]) -> N
 def test_what_people_call_it(user_agent: str, name: str) -> None:
     """The product and the system; of a program its name; and nothing that somebody made up."""
     assert name_of(user_agent) == name
+
+
+def test_a_browser_that_another_signs_in_is_of_the_same_person(tmp_path: Path) -> None:
+    """A browser is the owner's, or of the person whose browser made its link; a file from before has the owner."""
+
+    async def check() -> None:
+        path = tmp_path / "browsers"
+        known = Browsers(path, "t")
+        await known.sign_in("first")
+        (first,) = known.listed()
+        assert first.person == "owner"
+        path.write_bytes(path.read_bytes().replace(b'"person":"owner"', b'"person":"ana"'))
+        known = Browsers(path, "t")
+        (first,) = known.listed()
+        await known.sign_in("second", by=first)
+        assert [it.person for it in known.listed()] == ["ana", "ana"]
+        path.write_bytes(path.read_bytes().replace(b',"person":"ana"', b""))
+        assert [it.person for it in Browsers(path, "t").listed()] == ["owner", "owner"]
+
+    asyncio.run(check())

@@ -10,6 +10,7 @@ import msgspec
 from psycopg.types.json import Jsonb
 
 from penstock.chat.cluster.nodes import OWN_TTL_SECONDS, seconds
+from penstock.chat.store.columns import from_postgres, names
 from penstock.chat.store.logins import Browser, KnownLogins, TakenCode
 from penstock.chat.store.postgres.connections import Database
 
@@ -36,9 +37,8 @@ class SharedLogins:
         began = seconds()
         rows = await self._database.fetch(READ)
         self._read_at = max(self._read_at, began)
-        return KnownLogins(
-            [Browser(*row[1:]) for row in rows if row[1] is not None], frozenset(bytes(row[0]) for row in rows)
-        )
+        browsers = [from_postgres(row[1:], Browser) for row in rows if row[1] is not None]
+        return KnownLogins(browsers, frozenset(bytes(row[0]) for row in rows))
 
     def is_current(self) -> bool:
         """As `LoginStore.is_current`: for as long as a lease that was renewed at the time of the read."""
@@ -69,18 +69,15 @@ INSERT INTO tokens (node, digest) VALUES (%(node)s, %(digest)s)
 ON CONFLICT (node) DO UPDATE SET digest = excluded.digest
 """
 
-READ = """
-SELECT t.digest, b.id, b.secret, b.name, b.secure, b.created_at, b.used_at
+READ = f"""
+SELECT t.digest, {names(Browser, "b")}
 FROM (SELECT DISTINCT digest FROM tokens) AS t LEFT JOIN browsers AS b ON b.token = t.digest
 """
 
-WRITE = """
+WRITE = f"""
 WITH gone AS (DELETE FROM browsers WHERE secret = ANY (%(gone)s::text[]))
-INSERT INTO browsers (secret, id, name, secure, created_at, used_at, token)
-SELECT r.secret, r.id, r.name, r.secure, r.created_at, r.used_at, %(token)s
-FROM jsonb_to_recordset(%(added)s) AS r (
-    secret text, id text, name text, secure boolean, created_at bigint, used_at bigint
-)
+INSERT INTO browsers ({names(Browser)}, token)
+SELECT {names(Browser, "r")}, %(token)s FROM jsonb_populate_recordset(NULL::browsers, %(added)s) AS r
 ON CONFLICT (secret) DO NOTHING
 """
 

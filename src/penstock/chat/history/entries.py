@@ -16,6 +16,9 @@ import msgspec
 
 from penstock import events as ev
 
+OWNER = "owner"
+"""Name of the person who starts Penstock: the default of each `person`."""
+
 Asker = Literal["person", "answer", "heartbeat"]
 """Source of a turn: a person's message, a person's answer to a question that ended a turn, or the heartbeat."""
 
@@ -28,6 +31,8 @@ class Prompted(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompted"):
     by: Asker = "person"
     key: str | None = None
     """Idempotency key of the caller: a prompt that comes again with it is the same turn."""
+    person: str = OWNER
+    """Person who asks."""
 
 
 class StopRequested(msgspec.Struct, frozen=True, omit_defaults=True, tag="stop_requested"):
@@ -40,6 +45,7 @@ class StopRequested(msgspec.Struct, frozen=True, omit_defaults=True, tag="stop_r
     """Number of the turn; None for the running turn and all waiting ones."""
     queued: bool = False
     """True if only waiting turns are taken back, and the running turn continues."""
+    person: str = OWNER
 
 
 class Released(msgspec.Struct, frozen=True, omit_defaults=True, tag="released"):
@@ -47,6 +53,7 @@ class Released(msgspec.Struct, frozen=True, omit_defaults=True, tag="released"):
 
     turn: int
     """Number of the last released turn; later ones are not affected."""
+    person: str = OWNER
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True, tag="answered"):
@@ -57,6 +64,7 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True, tag="answered"):
     """Id of the question."""
     answer: str
     """Id of an option, or words."""
+    person: str = OWNER
 
 
 class TurnBegan(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_began"):

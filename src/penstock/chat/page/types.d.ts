@@ -107,21 +107,21 @@ declare namespace Api {
 
   interface ChatView {
     id: string;
-    title: string | null;
     agent: string;
-    model: string | null;
     cwd: string;
-    allow: "all" | "default" | "edits";
     created_at: number;
+    model: string | null;
+    title: string | null;
+    allow: "all" | "default" | "edits";
+    heartbeat: Heartbeat | null;
+    home: string | null;
     used_at: number;
     state: "idle" | "queued" | "running";
     asks: boolean;
     turns: number;
-    heartbeat: Heartbeat | null;
-    home?: string | null;
-    has_session?: boolean;
-    held?: number;
-    is_away?: boolean;
+    has_session: boolean;
+    held: number;
+    is_away: boolean;
   }
 
   interface Completed {

@@ -33,7 +33,16 @@ from penstock.chat.service.places import Places
 from penstock.chat.service.shared import Shared
 from penstock.chat.service.slots import Slots
 from penstock.chat.service.store_checks import check_again
-from penstock.chat.service.validation import allow_of, check_max_chats, key_of, made_title, model_of, text_of, title_of
+from penstock.chat.service.validation import (
+    allow_of,
+    check_max_chats,
+    key_of,
+    made_title,
+    model_of,
+    setting_of,
+    text_of,
+    title_of,
+)
 from penstock.chat.store.protocol import ChatStore, StoreFailed, clock
 from penstock.chat.store.rows import ChatChanges, ChatRow, Heartbeat
 from penstock.chat.store.state import StoreState
@@ -218,7 +227,7 @@ class Service:
         return view_of(await self._chats.create(row), self._shared.this_node)
 
     async def change(self, id: str, **changes: Any) -> ChatView:
-        """Change `title`, `model`, `allow` or `heartbeat` (its fields, or None) of a chat, from the next turn on.
+        """Change fields of a chat that `ChatSettings` names, from the next turn on. A heartbeat is its fields, or None.
 
         Raises:
             NoSuchChat: there is none of this id.
@@ -233,10 +242,9 @@ class Service:
             "allow": allow_of,
             "heartbeat": self._heartbeat,
         }
-        for name in changes:
-            if name not in checks:
-                raise Invalid(f"{name[:40]!r} of a chat cannot be changed", expected=", ".join(checks))
-        values = {name: checks[name](value) for name, value in changes.items()}
+        values = {
+            name: checks[name](value) if name in checks else setting_of(name, value) for name, value in changes.items()
+        }
         if "model" in values and values["model"] is None and self.agents.needs_model(chat.row.agent):
             raise Invalid(f"{chat.row.agent} needs the name of a model", expected='"model"')
         if "heartbeat" in values and values["heartbeat"] != chat.row.heartbeat:

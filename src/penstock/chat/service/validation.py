@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
+import msgspec
+
 from penstock.adapter import Allow, Request, checked
 from penstock.chat.errors import ContentTooLarge, Invalid, TooMany
+from penstock.chat.store.rows import ChatSettings
 from penstock.errors import UsageError
 
 MADE_TITLE_CHARS = 60
@@ -16,6 +19,10 @@ MAX_TITLE_CHARS = 200
 
 MAX_KEY_CHARS = 200
 """Characters of the key of a prompt. A longer value was not made as a key."""
+
+
+MAX_SETTING_BYTES = 16 * 1024
+"""Bytes of a field of a chat without a limit of its own, as JSON: each element of a list of chats has it."""
 
 
 def check_max_chats(chats: int, limit: int) -> None:
@@ -105,6 +112,39 @@ def model_of(model: Any) -> str | None:
         return checked(Request(prompt="…", model=model)).model
     except UsageError as error:
         raise Invalid(error.what, expected=error.expected) from error
+
+
+def setting_of(name: str, value: Any) -> Any:
+    """Return the value of a field of `ChatSettings` that has no check of its own: of its type, and not too large.
+
+    Raises:
+        Invalid, ContentTooLarge: there is no such field, or the value is not valid.
+    """
+    fields = {field.name: field.type for field in msgspec.structs.fields(ChatSettings)}
+    if name not in fields:
+        raise Invalid(f"{name[:40]!r} of a chat cannot be changed", expected=", ".join(fields))
+    return kept_setting(name, fields[name], value)
+
+
+def kept_setting(name: str, kind: Any, value: Any) -> Any:
+    """Return a value of a type, with which a field of a chat can be kept.
+
+    Raises:
+        Invalid, ContentTooLarge: it is not of this type, too large, or no text that can be kept.
+    """
+    try:
+        found = msgspec.convert(msgspec.to_builtins(value), kind)
+        encoded = msgspec.json.encode(found)
+    except UnicodeEncodeError as error:
+        raise Invalid(f"the value of {name!r} has half a character", expected="whole ones, as UTF-8 has") from error
+    except (msgspec.ValidationError, TypeError) as error:
+        raise Invalid(f"the value of {name!r} is not valid: {error}") from error
+    if len(encoded) > MAX_SETTING_BYTES:
+        most = f"at most {MAX_SETTING_BYTES:,} bytes"
+        raise ContentTooLarge(f"the value of {name!r} has {len(encoded):,} bytes", expected=most)
+    if b"\\u0000" in encoded.replace(b"\\\\", b""):
+        raise Invalid(f"the value of {name!r} has a NUL", expected="text without it")
+    return found
 
 
 def whole(text: str, name: str) -> bytes:

@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict, replace
 
 from penstock.chat.store.protocol import (
     Ahead,
@@ -166,6 +167,10 @@ async def summaries_go_with_their_entries(make: Open, chat: str) -> None:
         _same("the summary", await store.summary(chat, limit=1), (3, 3, [first[1], _turn(3, first=3)]))
         await store.append(chat, [b"4"], after=3, at=1)
         _same("a summary that is behind", (await store.summary(chat, limit=9))[:2], (3, 4))
+        full = TurnRow(**{**_values_of(TurnRow), "turn": 4, "first": 4, "last": 4})
+        await store.append(chat, [], after=4, at=9, turns=[full])
+        for name, value in asdict((await store.list_turns(chat, limit=1))[0]).items():
+            _same(f"the field {name!r} of a turn", value, getattr(full, name))
 
 
 async def a_key_is_one_entry(make: Open, chat: str) -> None:
@@ -342,9 +347,9 @@ async def changes_leave_other_fields(make: Open, chat: str) -> None:
 
 async def directories_are_rows(make: Open, chat: str) -> None:
     """Check that directories are added, replaced, listed and removed."""
-    one, two = Directory(f"/{chat}/a", 1), Directory(f"/{chat}/b ü", 2)
+    one, two = Directory(f"/{chat}/a", 1), Directory(**{**_values_of(Directory), "path": f"/{chat}/b ü"})
     async with make() as store:
-        for directory in (two, one, Directory(one.path, 5)):
+        for directory in (replace(two, trusted_at=1, person="before"), two, one, Directory(one.path, 5)):
             await store.put_directory(directory)
     async with make() as store:
         listed = [it for it in await store.list_directories() if it.path.startswith(f"/{chat}/")]
@@ -547,7 +552,7 @@ def _row(chat: str, **more: Any) -> ChatRow:
     return ChatRow(chat, "agent", "/src", 5, **more)
 
 
-def _values_of(kind: type[ChatRow | ChatChanges]) -> dict[str, Any]:
+def _values_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Return a value for each field of a struct, other than its default, so that no field can be forgotten."""
     return {field.name: _value_of(field.type, field.default) for field in msgspec.structs.fields(kind)}
 
@@ -563,6 +568,8 @@ def _value_of(kind: Any, default: object) -> Any:
                 return 9
             case msgspec.inspect.StrType():
                 return "t ü"
+            case msgspec.inspect.BytesType():
+                return b"\0 \xff"
             case msgspec.inspect.LiteralType(values=values):
                 return next(value for value in reversed(values) if value != default)
             case msgspec.inspect.ListType() | msgspec.inspect.VarTupleType():

@@ -7,6 +7,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from penstock.chat.history.entries import OWNER
+
 
 class Browser(msgspec.Struct):
     """One browser. Times are milliseconds since 1970."""
@@ -20,6 +22,8 @@ class Browser(msgspec.Struct):
     """True if it signed in over https: then its cookie is for https only."""
     created_at: int
     used_at: int
+    person: str = OWNER
+    """Person who signed in."""
 
 
 class KnownLogins(NamedTuple):

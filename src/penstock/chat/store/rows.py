@@ -1,4 +1,4 @@
-"""Rows of the store's tables: chats, turns, directories."""
+"""Rows of the store's tables: chats, turns, directories. The columns of both databases follow from these structs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
 from penstock.adapter import Allow
+from penstock.chat.history.entries import OWNER
 
 
 class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -21,8 +22,8 @@ class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on: bool = True
 
 
-class ChatRow(msgspec.Struct, frozen=True):
-    """Chat without its entries. Times are milliseconds since 1970."""
+class ChatFields(msgspec.Struct, frozen=True):
+    """Fields of a chat that clients see as they are kept. Times are milliseconds since 1970."""
 
     id: str
     agent: str
@@ -31,28 +32,40 @@ class ChatRow(msgspec.Struct, frozen=True):
     model: str | None = None
     title: str | None = None
     allow: Allow = "default"
-    session_id: str | None = None
-    """Session id of the agent's conversation, once the agent has produced content in it."""
     heartbeat: Heartbeat | None = None
-    heartbeat_since: int = 0
-    """Time at which the heartbeat was set: the first prompt comes an interval later."""
     home: str | None = None
     """Name of the node on which the chat's agents run; None if there is one machine."""
 
 
-class ChatChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """Fields of a chat that change. The others stay as they are in the store, where another writer may change them."""
+class ChatRow(ChatFields, frozen=True):
+    """Chat without its entries. Clients do not see the fields that are named here."""
 
-    model: str | UnsetType | None = UNSET
+    session_id: str | None = None
+    """Session id of the agent's conversation, once the agent has produced content in it."""
+    heartbeat_since: int = 0
+    """Time at which the heartbeat was set: the first prompt comes an interval later."""
+    person: str = OWNER
+    """Person to whom the chat belongs."""
+
+
+class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Fields of a chat that clients can change."""
+
     title: str | UnsetType | None = UNSET
+    model: str | UnsetType | None = UNSET
     allow: Allow | UnsetType = UNSET
-    session_id: str | UnsetType | None = UNSET
     heartbeat: Heartbeat | UnsetType | None = UNSET
-    heartbeat_since: int | UnsetType = UNSET
 
     def fields(self) -> dict[str, Any]:
         """Return the values that are set, by their names."""
         return {name: value for name, value in asdict(self).items() if value is not UNSET}
+
+
+class ChatChanges(ChatSettings, frozen=True, kw_only=True):
+    """Fields of a chat that change. The others stay as they are in the store, where another writer may change them."""
+
+    session_id: str | UnsetType | None = UNSET
+    heartbeat_since: int | UnsetType = UNSET
 
     def applied(self, row: ChatRow) -> ChatRow:
         """Return the row with these changes."""
@@ -79,3 +92,4 @@ class Directory(msgspec.Struct, frozen=True):
     path: str
     trusted_at: int
     """Time of the decision, in milliseconds since 1970."""
+    person: str = OWNER

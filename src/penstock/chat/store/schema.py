@@ -1,4 +1,7 @@
-"""Form of the SQLite file: its tables, its number, and the files that are rejected."""
+"""Form of the SQLite file: its tables, its number, and the files that are rejected.
+
+The columns of chats, turns and directories follow from their structs. A file that lacks one gets it when it is opened.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,18 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
+from penstock.chat.store.columns import SQLITE, additions, definitions
 from penstock.chat.store.protocol import StoreFailed
+from penstock.chat.store.rows import ChatRow, Directory, TurnRow
 from penstock.errors import UsageError
 
 APPLICATION = int.from_bytes(b"Pstk", "big")
 """Application id in the header of each file, so that no other program's database is mistaken for a store."""
 
 FORM = 3
-"""Number of the current form (`user_version`). A change of the tables is a new form."""
-
-OLDEST_FORM = 2
-"""Number of the oldest form that is changed into the current one: the first that a release had."""
+"""Number of the form (`user_version`). A new column is none; any other change of the tables is a new form."""
 
 REWRITE = f"PRAGMA user_version={FORM}"
 """Statement that writes to the file and changes nothing."""
@@ -25,44 +29,31 @@ MAX_WAL_BYTES = 64 * 1024 * 1024
 """Bytes to which the -wal file is cut after a checkpoint, so that a long burst does not leave a large file."""
 
 
-class StoreTooOld(UsageError):
-    """The file is of a form that no release had. It was left as it is."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            f"the chats in {str(path)!r} were kept by an early version of Penstock, and cannot be read by this one",
-            expected=f"a store of form {FORM}",
-            help=f"move {path.name} and the files beside it that begin with its name to another directory, "
-            "or name another one with --data",
-        )
-
-
-class StoreTooNew(UsageError):
-    """A newer Penstock wrote the file. It was left as it is."""
+class OtherForm(UsageError):
+    """The file is of another form, which an older or newer Penstock wrote. It was left as it is."""
 
     def __init__(self, path: Path, form: int) -> None:
         self.form = form
         super().__init__(
-            f"the store {str(path)!r} has form {form}, and this Penstock knows forms up to {FORM}",
-            help="use the Penstock that wrote it, or a newer one",
+            f"the store {str(path)!r} has form {form}, and this Penstock reads form {FORM}",
+            help=f"use the Penstock that wrote it; or move {path.name} and the files whose names begin with that "
+            "to another directory, or name another one with --data",
         )
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Create the tables in a new file, or change those of an older form, and make the connection write to the disk.
+    """Create the tables in a new file, or add the columns that a file lacks, and make the connection write to the disk.
 
     Raises:
-        StoreTooOld, StoreTooNew: the file is of another form. It is not changed.
+        OtherForm: the file is of another form. It is not changed.
         UsageError: the file is a database, but not a store.
         sqlite3.Error: the file cannot be used.
     """
     form = connection.execute("PRAGMA user_version").fetchone()[0]
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if application == APPLICATION and form > FORM:
-        raise StoreTooNew(path, form)
-    if (application == APPLICATION and form < OLDEST_FORM) or _is_unnumbered(connection, tables):
-        raise StoreTooOld(path)
+    if application == APPLICATION and form != FORM:
+        raise OtherForm(path, form)
     if application != APPLICATION and (form or application or tables):
         raise UsageError(f"{str(path)!r} is a database, but not a store of chats", help="name another file")
     if not tables:
@@ -75,23 +66,25 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
         )
     for pragma in ("synchronous=FULL", "fullfsync=1", f"journal_size_limit={MAX_WAL_BYTES}"):
         connection.execute(f"PRAGMA {pragma}")
-    if not tables:
-        _change(connection, TABLES)
-    elif form < FORM:
-        _change(connection, [statement for step in range(form, FORM) for statement in CHANGES[step]])
+    missing = missing_columns(connection) if tables else TABLES
+    if missing:
+        _change(connection, missing)
     # A file that is not writable fails now, not at the first append.
     connection.execute("BEGIN IMMEDIATE")
     connection.execute("ROLLBACK")
 
 
-def _is_unnumbered(connection: sqlite3.Connection, tables: set[str]) -> bool:
-    """Return whether the file has the form from before forms had numbers."""
-    columns = [row[1] for row in connection.execute("PRAGMA table_info(events)")]
-    return tables == {"events"} and columns == ["sid", "seq", "data"]
+def missing_columns(connection: sqlite3.Connection) -> list[str]:
+    """Return the statements that add missing columns to the tables. Rows that exist get the defaults of the fields."""
+    return [
+        f"ALTER TABLE {table} ADD COLUMN {added}"
+        for table, row in ROWS.items()
+        for added in additions(row, SQLITE, [found[1] for found in connection.execute(f"PRAGMA table_info({table})")])
+    ]
 
 
 def _change(connection: sqlite3.Connection, statements: Sequence[str]) -> None:
-    """Bring the file to the current form, as a whole or not at all."""
+    """Change the tables, as a whole or not at all."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         for statement in statements:
@@ -104,26 +97,20 @@ def _change(connection: sqlite3.Connection, statements: Sequence[str]) -> None:
         raise
 
 
-TABLES = (
+ROWS: dict[str, type[msgspec.Struct]] = {"chats": ChatRow, "turns": TurnRow, "directories": Directory}
+"""Tables whose columns follow from a struct, besides those that `TABLES` names."""
+
+TABLES = [
     # `trimmed` is the number up to which entries were dropped. The last number is that of the last entry, or `trimmed`:
     # an append inserts entries and updates nothing.
-    """CREATE TABLE chats (
+    f"""CREATE TABLE chats (
         key INTEGER PRIMARY KEY,
-        id TEXT NOT NULL UNIQUE,
-        agent TEXT NOT NULL,
-        cwd TEXT NOT NULL,
-        created_at INTEGER NOT NULL,
-        model TEXT,
-        title TEXT,
-        allow TEXT NOT NULL,
-        session_id TEXT,
-        heartbeat TEXT,
-        heartbeat_since INTEGER NOT NULL,
+        {definitions(ChatRow, SQLITE)},
         trimmed INTEGER NOT NULL DEFAULT 0,
         summarized INTEGER NOT NULL DEFAULT 0,
         epoch INTEGER NOT NULL DEFAULT 0,
         node TEXT,
-        home TEXT
+        UNIQUE (id)
     ) STRICT""",
     """CREATE TABLE entries (
         chat INTEGER NOT NULL,
@@ -138,22 +125,12 @@ TABLES = (
         number INTEGER NOT NULL,
         PRIMARY KEY (chat, key)
     ) STRICT, WITHOUT ROWID""",
-    """CREATE TABLE turns (
+    f"""CREATE TABLE turns (
         chat INTEGER NOT NULL,
-        turn INTEGER NOT NULL,
-        first INTEGER NOT NULL,
-        last INTEGER NOT NULL,
-        at INTEGER NOT NULL,
+        {definitions(TurnRow, SQLITE)},
         bytes INTEGER NOT NULL,
-        view BLOB NOT NULL,
         PRIMARY KEY (chat, turn)
     ) STRICT""",
-    """CREATE TABLE directories (
-        path TEXT PRIMARY KEY,
-        trusted_at INTEGER NOT NULL
-    ) STRICT, WITHOUT ROWID""",
-)
-"""Statements that create the current form."""
-
-CHANGES = {2: ("ALTER TABLE chats ADD COLUMN home TEXT",)}
-"""Statements that change a form, by its number, into the next one."""
+    f"CREATE TABLE directories ({definitions(Directory, SQLITE)}, PRIMARY KEY (path)) STRICT, WITHOUT ROWID",
+]
+"""Statements that create the tables."""

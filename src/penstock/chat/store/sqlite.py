@@ -78,7 +78,7 @@ class SqliteStore:
 
         Raises:
             StoreHeld: another process has it.
-            StoreTooOld, StoreTooNew: it is of another form, and left as it is.
+            OtherForm: it is of another form, and left as it is.
             UsageError: it is a database, but not a store.
             StoreFailed: it cannot be opened, written or understood.
         """

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from penstock.chat.store.columns import COLUMNS, MARKS, NAMES, from_sqlite, sqlite_value
+from penstock.chat.store.columns import from_sqlite, insert, names, sqlite_value, sqlite_values
 from penstock.chat.store.protocol import (
     Ahead,
     Conflict,
@@ -33,7 +33,11 @@ TRIM_ENTRIES = 2000
 SHRINK_PAGES = 2000
 """Pages that one change returns to the disk."""
 
-TURN_COLUMNS = "turn, first, last, at, view"
+CHAT_COLUMNS, TURN_COLUMNS, DIRECTORY_COLUMNS = names(ChatRow), names(TurnRow), names(Directory)
+
+INSERT_CHAT = insert("chats", ChatRow)
+PUT_TURN = insert("turns", TurnRow, "chat", "bytes", replaces=True)
+PUT_DIRECTORY = insert("directories", Directory, replaces=True)
 
 
 @dataclass(slots=True)
@@ -102,7 +106,9 @@ class Statements:
             raise Conflict(chat, after, head.last)
         self._insert(chat, head, [entry], at)
         if key is not None:
-            self._connection.execute("INSERT INTO keys VALUES (?, ?, ?)", (head.key, key, head.last))
+            self._connection.execute(
+                "INSERT INTO keys (chat, key, number) VALUES (?, ?, ?)", (head.key, key, head.last)
+            )
         return Submitted(head.last, True)
 
     def claim(self, chat: str, node: str) -> int:
@@ -142,8 +148,7 @@ class Statements:
         """Add a chat."""
         if self._connection.execute("SELECT 1 FROM chats WHERE id = ?", (row.id,)).fetchone():
             raise UsageError(f"there is a chat {row.id!r} already")
-        values = [sqlite_value(getattr(row, name)) for name in NAMES]
-        self._connection.execute(f"INSERT INTO chats ({COLUMNS}) VALUES ({MARKS})", values)
+        self._connection.execute(INSERT_CHAT, sqlite_values(row))
         self.changed.add(row.id)
 
     def update_chat(self, chat: str, changes: ChatChanges) -> ChatRow:
@@ -162,8 +167,7 @@ class Statements:
 
     def put_directory(self, directory: Directory) -> None:
         """Add or replace a directory."""
-        values = (directory.path, directory.trusted_at)
-        self._connection.execute("INSERT OR REPLACE INTO directories VALUES (?, ?)", values)
+        self._connection.execute(PUT_DIRECTORY, sqlite_values(directory))
 
     def delete_directory(self, path: str) -> None:
         """Remove a directory."""
@@ -179,7 +183,7 @@ class Statements:
         if not entries:
             return
         key, first = head.key, head.last + 1
-        statement = "INSERT INTO entries VALUES (?, ?, ?, ?)"
+        statement = "INSERT INTO entries (chat, number, at, data) VALUES (?, ?, ?, ?)"
         if len(entries) == 1:
             self._connection.execute(statement, (key, first, at, entries[0]))
         else:
@@ -198,10 +202,7 @@ class Statements:
                     "SELECT coalesce(sum(length(data)), 0) FROM entries WHERE chat = ? AND number BETWEEN ? AND ?",
                     (head.key, row.first, row.last),
                 ).fetchone()
-            self._connection.execute(
-                "INSERT OR REPLACE INTO turns VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (head.key, row.turn, row.first, row.last, row.at, size, row.view),
-            )
+            self._connection.execute(PUT_TURN, [*sqlite_values(row), head.key, size])
 
     def _update(self, chat: str, key: int, changes: ChatChanges) -> None:
         for name, value in changes.fields().items():
@@ -274,16 +275,16 @@ def read(connection: sqlite3.Connection, chat: str, after: int, limit: int) -> P
 
 def get_chat(connection: sqlite3.Connection, chat: str) -> ChatRow:
     """Read a chat."""
-    row = connection.execute(f"SELECT {COLUMNS} FROM chats WHERE id = ?", (chat,)).fetchone()
+    row = connection.execute(f"SELECT {CHAT_COLUMNS} FROM chats WHERE id = ?", (chat,)).fetchone()
     if row is None:
         raise UnknownChat(chat)
-    return from_sqlite(row)
+    return from_sqlite(row, ChatRow)
 
 
 def list_chats(connection: sqlite3.Connection, after: str, limit: int) -> list[ChatRow]:
     """Read chats in the order of their ids."""
-    rows = connection.execute(f"SELECT {COLUMNS} FROM chats WHERE id > ? ORDER BY id LIMIT ?", (after, limit))
-    return [from_sqlite(row) for row in rows]
+    rows = connection.execute(f"SELECT {CHAT_COLUMNS} FROM chats WHERE id > ? ORDER BY id LIMIT ?", (after, limit))
+    return [from_sqlite(row, ChatRow) for row in rows]
 
 
 def list_turns(connection: sqlite3.Connection, chat: str, before: int | None, limit: int) -> list[TurnRow]:
@@ -294,7 +295,7 @@ def list_turns(connection: sqlite3.Connection, chat: str, before: int | None, li
             f"SELECT {TURN_COLUMNS} FROM turns WHERE chat = ? AND turn < ? ORDER BY turn DESC LIMIT ?",
             (head.key, 2**62 if before is None else before, limit),
         ).fetchall()
-    return [TurnRow(*row) for row in reversed(rows)]
+    return [from_sqlite(row, TurnRow) for row in reversed(rows)]
 
 
 def summary(connection: sqlite3.Connection, chat: str, limit: int) -> Summary:
@@ -307,7 +308,7 @@ def summary(connection: sqlite3.Connection, chat: str, limit: int) -> Summary:
                 SELECT turn FROM turns WHERE chat = ? ORDER BY turn DESC LIMIT ?)) ORDER BY turn""",
             (head.key, head.key, limit),
         ).fetchall()
-    return Summary(max(number, head.trimmed), head.last, [TurnRow(*row) for row in rows])
+    return Summary(max(number, head.trimmed), head.last, [from_sqlite(row, TurnRow) for row in rows])
 
 
 def list_expired(connection: sqlite3.Connection, before: int | None, max_bytes: int | None) -> dict[str, int]:
@@ -335,4 +336,5 @@ def list_expired(connection: sqlite3.Connection, before: int | None, max_bytes: 
 
 def list_directories(connection: sqlite3.Connection) -> list[Directory]:
     """Read all directories."""
-    return [Directory(*row) for row in connection.execute("SELECT path, trusted_at FROM directories ORDER BY path")]
+    rows = connection.execute(f"SELECT {DIRECTORY_COLUMNS} FROM directories ORDER BY path")
+    return [from_sqlite(row, Directory) for row in rows]

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.chat.history.entries import OWNER
 from penstock.chat.store.database import sync_folder
 from penstock.chat.store.logins import Browser, LoginStore
 from penstock.chat.store.protocol import StoreFailed
@@ -162,7 +163,8 @@ class Browsers:
             StoreUnavailable: the file cannot be written, and the browser is not signed in.
         """
         cookie, now = secrets.token_urlsafe(SECRET_BYTES), self._milliseconds()
-        browser = Browser(secrets.token_hex(8), _hashed(cookie), name, secure, now, now)
+        person = by.person if by is not None else OWNER
+        browser = Browser(secrets.token_hex(8), _hashed(cookie), name, secure, now, now, person)
         async with self._changing:
             if by is not None and not self.has(by):
                 return None

@@ -213,7 +213,7 @@ class Api:
 
     async def change(self, request: Request, chat: str, body: schemas.Changes) -> Response:
         """Change a chat and return it."""
-        return _json(await self.service.change(chat, **schemas.given(body)))
+        return _json(await self.service.change(chat, **body.fields()))
 
     async def delete(self, request: Request, chat: str) -> Response:
         """Delete a chat."""

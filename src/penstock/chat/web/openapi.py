@@ -11,6 +11,7 @@ import msgspec
 
 from penstock._version import __version__
 from penstock.chat.history.frames import Frame
+from penstock.chat.service.chats.chat_view import ChatView
 from penstock.chat.web.errors import MEDIA_TYPE, Problem
 from penstock.chat.web.routes import ADDRESSES, Address
 
@@ -55,6 +56,10 @@ def document() -> bytes:
         schema["required"] += [
             name for name in IN_EACH_FRAME if name in schema["properties"].keys() - schema["required"]
         ]
+    view = components[ChatView.__name__]
+    view["required"] = [*view["properties"]]  # what equals a default is not left out
+    for facts in view["properties"].values():
+        facts.pop("default", None)
     paths: dict[str, dict[str, Any]] = {}
     for address in ADDRESSES:
         paths.setdefault(address.path, {})[address.method.lower()] = _operation(address, by_type)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -13,7 +13,7 @@ from penstock.chat.errors import Invalid
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.agents.workspaces import Workspace
 from penstock.chat.service.limits import ServiceLimits
-from penstock.chat.store.rows import Heartbeat
+from penstock.chat.store.rows import ChatSettings
 from penstock.chat.web.errors import BodyTooLarge, RequestTimeout, UnsupportedMediaType
 
 MAX_BODY_BYTES = 6 * ServiceLimits().max_prompt_bytes + 64 * 1024
@@ -29,14 +29,14 @@ BODY_SECONDS = 30.0
 Given = TypeVar("Given", bound="Body")
 
 
-class Body(msgspec.Struct, forbid_unknown_fields=True):
+class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Body of a request. An unknown field is an error: it would not have the effect that the client expects."""
 
     max_bytes: ClassVar[int] = MAX_BODY_BYTES
     """Size of the largest one, as JSON."""
 
 
-class Login(Body):
+class Login(Body, frozen=True):
     """Login with either a code or the token."""
 
     max_bytes = MAX_LOGIN_BYTES
@@ -45,17 +45,17 @@ class Login(Body):
     token: str | None = None
 
 
-class NoBody(Body):
+class NoBody(Body, frozen=True):
     """Body without fields."""
 
 
-class Logout(Body):
+class Logout(Body, frozen=True):
     """Logout of this browser, or of all."""
 
     everywhere: bool = False
 
 
-class Trust(Body):
+class Trust(Body, frozen=True):
     """Directory to trust."""
 
     path: str
@@ -63,7 +63,7 @@ class Trust(Body):
     """Node whose directory it is; by default this one."""
 
 
-class NewChat(Body):
+class NewChat(Body, frozen=True):
     """Chat to create."""
 
     agent: str | None = None
@@ -77,22 +77,17 @@ class NewChat(Body):
     """Node where the agent works; by default this one, or the one with the most free slots."""
 
 
-class Changes(Body):
+class Changes(ChatSettings, Body, frozen=True, kw_only=True):
     """Changes of a chat; null removes a value."""
 
-    title: str | msgspec.UnsetType | None = msgspec.UNSET
-    model: str | msgspec.UnsetType | None = msgspec.UNSET
-    allow: Allow | msgspec.UnsetType = msgspec.UNSET
-    heartbeat: Heartbeat | msgspec.UnsetType | None = msgspec.UNSET
 
-
-class Prompt(Body):
+class Prompt(Body, frozen=True):
     """Message to the agent."""
 
     text: str
 
 
-class Stop(Body):
+class Stop(Body, frozen=True):
     """Turn to stop; by default the running one and all that wait."""
 
     turn: int | None = None
@@ -100,25 +95,25 @@ class Stop(Body):
     """True to take back only what still waits: a turn that runs goes on."""
 
 
-class StopRun(Body):
+class StopRun(Body, frozen=True):
     """Stop of a loop: after its step, or at once."""
 
     now: bool = False
 
 
-class LandRun(Body):
+class LandRun(Body, frozen=True):
     """Landing of a loop: with all its commits, or as one."""
 
     squash: bool = False
 
 
-class LoopMessage(Body):
+class LoopMessage(Body, frozen=True):
     """Message to the agents of a loop, or the answer to its question."""
 
     text: str
 
 
-class AnswerBody(Body):
+class AnswerBody(Body, frozen=True):
     """Answer to a question of the agent."""
 
     id: str
@@ -249,9 +244,3 @@ class Readiness(msgspec.Struct, frozen=True, omit_defaults=True):
     status: Literal["ready", "unready"]
     reason: str | None = None
     """Why it is not ready."""
-
-
-def given(changes: Changes) -> dict[str, Any]:
-    """Return the fields that the request sets."""
-    fields = ((name, getattr(changes, name)) for name in changes.__struct_fields__)
-    return {name: value for name, value in fields if value is not msgspec.UNSET}

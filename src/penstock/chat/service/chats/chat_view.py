@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from penstock.adapter import Allow
 from penstock.chat.service.chats.chat import Chat, State
 from penstock.chat.service.nodes import ThisNode
-from penstock.chat.store.rows import ChatRow, Heartbeat
+from penstock.chat.store.rows import ChatFields
 
 
-class ChatView(msgspec.Struct, frozen=True):
-    """Chat as an element of a list. Times are milliseconds since 1970."""
+class ChatView(ChatFields, frozen=True, kw_only=True):
+    """Chat as an element of a list: the fields of its row that clients see, and its state."""
 
-    id: str
-    title: str | None
-    agent: str
-    model: str | None
-    cwd: str
-    allow: Allow
-    created_at: int
     used_at: int
     state: State
     asks: bool
     """True if a question waits for a person."""
     turns: int
-    heartbeat: Heartbeat | None
-    home: str | None = None
-    """Name of the node where its agent works; None if there is one machine."""
     has_session: bool = False
     """True if the agent's conversation is known, so that the next turn can continue it."""
     held: int = 0
@@ -36,15 +23,11 @@ class ChatView(msgspec.Struct, frozen=True):
     """True if its home is not there: prompts wait until it is back."""
 
 
-SHOWN = tuple(name for name in ChatView.__struct_fields__ if name in ChatRow.__struct_fields__)
-"""Fields of the row that the view shows as they are: those that both structs name."""
-
-
 def view_of(worker: Chat, this_node: ThisNode) -> ChatView:
     """Return the view of a chat as it is now."""
     chat, newest = worker.row, worker.log.live.newest
     return ChatView(
-        **{name: getattr(chat, name) for name in SHOWN},
+        **{name: getattr(chat, name) for name in ChatFields.__struct_fields__},
         used_at=worker.used_at,
         state=worker.state,
         asks=worker.asks,

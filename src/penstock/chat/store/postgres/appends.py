@@ -26,7 +26,7 @@ NOTIFY_SECONDS_PER_NODE = 0.00125
 """Seconds between two notifications of a node that can wait, for each node that is there. Each notification wakes every
 node: all together send at most 800 a second, of which PostgreSQL delivers about 1,000 to 50 listeners."""
 
-APPEND = """SELECT nth_append, was_made, last_number, epoch_number FROM append_v2(
+APPEND = """SELECT nth_append, was_made, last_number, epoch_number FROM append_v1(
     %(ids)s::text[], %(afters)s::bigint[], %(ats)s::bigint[], %(epochs)s::bigint[], %(counts)s::bigint[],
     %(chat_changes)s::jsonb, %(again)s, %(entry_of)s::int[], %(entry_nth)s::int[], %(entry_start)s::int[],
     %(entry_size)s::int[], %(entry_data)s, %(turn_of)s::int[], %(turn_turn)s::bigint[], %(turn_first)s::bigint[],

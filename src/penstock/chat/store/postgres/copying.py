@@ -9,30 +9,29 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from penstock.chat.store import tables
+from penstock.chat.store.columns import names, values_by_name
 from penstock.chat.store.database import connect
 from penstock.chat.store.postgres.appends import encoded
 from penstock.chat.store.postgres.connections import failure, parameters
 from penstock.chat.store.postgres.migrate import require_tables
-from penstock.chat.store.rows import ChatRow
+from penstock.chat.store.rows import ChatRow, Directory, TurnRow
 from penstock.chat.store.sqlite import SqliteStore
 
 COPIES = {
     "entries": ("SELECT number, at, data FROM entries WHERE chat = ?", "number, at, data"),
     "keys": ("SELECT key, number FROM keys WHERE chat = ?", "key, number"),
-    "turns": (
-        "SELECT turn, first, last, at, bytes, view FROM turns WHERE chat = ?",
-        "turn, first, last, at, bytes, view",
-    ),
+    "turns": (f"SELECT {names(TurnRow)}, bytes FROM turns WHERE chat = ?", f"{names(TurnRow)}, bytes"),
 }
 """Tables of a chat: how they are read, and their columns."""
 
 HEAD = """INSERT INTO heads (id, last, trimmed, summarized) VALUES (%s, %s, %s, %s)
     ON CONFLICT (id) DO NOTHING RETURNING key"""
 
-DIRECTORY = """INSERT INTO directories (node, path, trusted_at) VALUES (%s, %s, %s)
+DIRECTORY = f"""INSERT INTO directories (node, {names(Directory)})
+    VALUES (%(node)s, {values_by_name(Directory)})
     ON CONFLICT (node, path) DO NOTHING"""
 
 
@@ -76,7 +75,7 @@ async def _copy(source: sqlite3.Connection, target: psycopg.AsyncConnection[Any]
         else:
             chats, entries = chats + 1, entries + copied
     for directory in tables.list_directories(source):
-        await target.execute(DIRECTORY, (home, directory.path, directory.trusted_at))
+        await target.execute(DIRECTORY, {"node": home, **asdict(directory)})
     return Copied(chats, entries, present)
 
 

@@ -5,12 +5,8 @@ Each is a single statement, so its rows come from one snapshot.
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
-from penstock.chat.store.columns import COLUMNS, NAMES
-from penstock.chat.store.rows import ChatRow
+from penstock.chat.store.columns import names, values_by_name
+from penstock.chat.store.rows import ChatRow, Directory, TurnRow
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 """Bytes of one read: it ends with the entry that reaches this size."""
@@ -25,15 +21,18 @@ READ = """SELECT h.last, h.trimmed, e.number, e.at, e.data FROM heads AS h LEFT 
         ) AS page
     ) AS e ON before < %(bytes)s WHERE h.id = %(id)s ORDER BY e.number"""
 
-GET_CHAT = f"SELECT {COLUMNS} FROM heads JOIN chats USING (key) WHERE id = %(id)s"
+_CHAT, _DIRECTORY = names(ChatRow), names(Directory)
+_TURN = names(TurnRow, "t")
 
-LIST_CHATS = f"SELECT {COLUMNS} FROM heads JOIN chats USING (key) WHERE id > %(after)s ORDER BY id LIMIT %(limit)s"
+GET_CHAT = f"SELECT {_CHAT} FROM heads JOIN chats USING (key) WHERE id = %(id)s"
 
-LIST_TURNS = """SELECT turn, first, t.last, at, view FROM heads AS h LEFT JOIN LATERAL (
+LIST_CHATS = f"SELECT {_CHAT} FROM heads JOIN chats USING (key) WHERE id > %(after)s ORDER BY id LIMIT %(limit)s"
+
+LIST_TURNS = f"""SELECT {_TURN} FROM heads AS h LEFT JOIN LATERAL (
         SELECT * FROM turns WHERE chat = h.key AND turn < %(before)s ORDER BY turn DESC LIMIT %(limit)s
     ) AS t ON true WHERE h.id = %(id)s ORDER BY turn"""
 
-SUMMARY = """SELECT greatest(h.summarized, h.trimmed), h.last, turn, first, t.last, at, view
+SUMMARY = f"""SELECT greatest(h.summarized, h.trimmed), h.last, {_TURN}
     FROM heads AS h LEFT JOIN turns AS t ON t.chat = h.key AND (t.last = 0 OR turn IN (
         SELECT turn FROM turns WHERE chat = h.key ORDER BY turn DESC LIMIT %(limit)s
     )) WHERE h.id = %(id)s ORDER BY turn"""
@@ -50,10 +49,11 @@ EXCESS = """SELECT id, max(last) FROM (
         FROM turns AS t JOIN heads AS h ON h.key = t.chat WHERE t.last > 0
     ) AS oldest WHERE before < (SELECT coalesce(sum(bytes), 0) FROM turns) - %(max_bytes)s GROUP BY id"""
 
-LIST_DIRECTORIES = "SELECT path, trusted_at FROM directories WHERE node = %(node)s ORDER BY path"
+LIST_DIRECTORIES = f"SELECT {_DIRECTORY} FROM directories WHERE node = %(node)s ORDER BY path"
 
-PUT_DIRECTORY = """INSERT INTO directories (node, path, trusted_at) VALUES (%(node)s, %(path)s, %(trusted_at)s)
-    ON CONFLICT (node, path) DO UPDATE SET trusted_at = excluded.trusted_at"""
+PUT_DIRECTORY = f"""INSERT INTO directories (node, {_DIRECTORY})
+    VALUES (%(node)s, {values_by_name(Directory)})
+    ON CONFLICT (node, path) DO UPDATE SET {", ".join(f"{it} = excluded.{it}" for it in Directory.__struct_fields__)}"""
 
 DELETE_DIRECTORY = "DELETE FROM directories WHERE node = %(node)s AND path = %(path)s"
 
@@ -63,8 +63,3 @@ CHECK = """INSERT INTO checks (node, data) VALUES (%(node)s, %(data)s)
 
 FORGET_CHECKS = "TRUNCATE checks"
 """Statement that gives the pages back: the next check is to need new ones."""
-
-
-def chat_row(values: tuple[Any, ...]) -> ChatRow:
-    """Return the row of a chat from the columns `COLUMNS`."""
-    return msgspec.convert(dict(zip(NAMES, values, strict=True)), ChatRow)

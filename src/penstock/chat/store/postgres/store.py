@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
 
+from penstock.chat.store.columns import from_postgres
 from penstock.chat.store.postgres import statements
 from penstock.chat.store.postgres.appends import Append, Appends, encoded
 from penstock.chat.store.postgres.connections import PATIENCE, Away, Database, Patience
@@ -38,7 +39,7 @@ from penstock.chat.store.protocol import (
     check_entries,
     check_number,
 )
-from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Heartbeat, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, TurnRow
 from penstock.chat.store.state import CHECK_BYTES, StoreState
 from penstock.chat.store.subscriptions import StoreSubscription
 from penstock.errors import UsageError
@@ -289,13 +290,13 @@ class PostgresStore:
         """As `ChatStore.get_chat`."""
         check_chat(chat)
         rows = await self.database.fetch(statements.GET_CHAT, {"id": chat})
-        return statements.chat_row(_known(chat, rows)[0])
+        return from_postgres(_known(chat, rows)[0], ChatRow)
 
     async def list_chats(self, *, after: str = "", limit: int = PAGE_CHATS) -> list[ChatRow]:
         """As `ChatStore.list_chats`."""
         check_number("limit", limit, 1)
         rows = await self.database.fetch(statements.LIST_CHATS, {"after": after, "limit": min(limit, 2**31)})
-        return [statements.chat_row(row) for row in rows]
+        return [from_postgres(row, ChatRow) for row in rows]
 
     async def update_chat(self, chat: str, changes: ChatChanges) -> ChatRow:
         """As `ChatStore.update_chat`."""
@@ -324,7 +325,7 @@ class PostgresStore:
         check_chat(chat)
         check_number("limit", limit, 1)
         rows = _known(chat, await self.database.fetch(statements.SUMMARY, {"id": chat, "limit": min(limit, 2**31)}))
-        return Summary(rows[0][0], rows[0][1], [TurnRow(*row[2:]) for row in rows if row[2] is not None])
+        return Summary(rows[0][0], rows[0][1], [from_postgres(row[2:], TurnRow) for row in rows if row[2] is not None])
 
     async def list_turns(self, chat: str, *, before: int | None = None, limit: int) -> list[TurnRow]:
         """As `ChatStore.list_turns`."""
@@ -335,7 +336,7 @@ class PostgresStore:
             chat,
             await self.database.fetch(statements.LIST_TURNS, {"id": chat, "before": below, "limit": min(limit, 2**31)}),
         )
-        return [TurnRow(*row) for row in rows if row[0] is not None]
+        return [from_postgres(row, TurnRow) for row in rows if row[0] is not None]
 
     async def list_expired(self, *, before: int | None, max_bytes: int | None) -> dict[str, int]:
         """As `ChatStore.list_expired`."""
@@ -354,14 +355,12 @@ class PostgresStore:
     async def list_directories(self) -> list[Directory]:
         """As `ChatStore.list_directories`: those of this node."""
         rows = await self.database.fetch(statements.LIST_DIRECTORIES, {"node": self._node})
-        return [Directory(*row) for row in rows]
+        return [from_postgres(row, Directory) for row in rows]
 
     async def put_directory(self, directory: Directory) -> None:
         """As `ChatStore.put_directory`."""
         _check_text("a path", directory.path)
-        await self.database.fetch(
-            statements.PUT_DIRECTORY, {"node": self._node, "path": directory.path, "trusted_at": directory.trusted_at}
-        )
+        await self.database.fetch(statements.PUT_DIRECTORY, {"node": self._node, **asdict(directory)})
 
     async def delete_directory(self, path: str) -> None:
         """As `ChatStore.delete_directory`."""
@@ -401,9 +400,17 @@ def _known(chat: str, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 def _check_fields(fields: Mapping[str, object]) -> None:
     for name, value in fields.items():
-        text = value.prompt if isinstance(value, Heartbeat) else value
-        if isinstance(text, str):
+        for text in _texts(msgspec.to_builtins(value)):
             _check_text(f"the field {name!r} of a chat", text)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield the texts in a value, and in what it contains."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
 
 
 def _check_text(what: str, text: str) -> None:

@@ -1,3 +1,92 @@
+-- Tables and calls of the store. All names are in the schema of the search path.
+--
+-- Tables of chats, turns, directories and browsers have their keys here. Their other columns follow from the structs of
+-- their rows: `penstock store migrate` adds those that a table lacks.
+
+-- Names of nodes and ids of chats are printed in terminals, and are parts of addresses.
+CREATE TABLE nodes (
+    id text COLLATE "C" PRIMARY KEY CONSTRAINT nodes_name CHECK (id ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'),
+    incarnation uuid NOT NULL,           -- of the process that has the name now
+    seen timestamptz NOT NULL,
+    ttl interval NOT NULL,
+    about jsonb NOT NULL DEFAULT '{}'
+) WITH (fillfactor = 50);
+
+-- The end of each chat, which every append changes. No index has a column that an append changes, so that the updates
+-- stay on their page.
+CREATE TABLE heads (
+    key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id text COLLATE "C" NOT NULL UNIQUE CONSTRAINT heads_name CHECK (id ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$'),
+    last bigint NOT NULL DEFAULT 0,
+    trimmed bigint NOT NULL DEFAULT 0,   -- entries up to this number were dropped
+    summarized bigint NOT NULL DEFAULT 0,
+    version bigint NOT NULL DEFAULT 1,   -- grows whenever the row in chats is replaced
+    epoch bigint NOT NULL DEFAULT 0,
+    owner text COLLATE "C",              -- node that has claimed the chat, with its incarnation at that time
+    incarnation uuid
+) WITH (fillfactor = 50);
+CREATE INDEX heads_owned ON heads (key) WHERE owner IS NOT NULL;
+
+CREATE TABLE chats (
+    key bigint PRIMARY KEY REFERENCES heads ON DELETE CASCADE
+);
+
+-- No foreign keys here: they would be checked for each row.
+CREATE TABLE entries (
+    chat bigint NOT NULL,
+    number bigint NOT NULL,
+    at bigint NOT NULL,
+    data bytea NOT NULL,
+    PRIMARY KEY (chat, number)
+);
+ALTER TABLE entries ALTER COLUMN data SET STORAGE EXTERNAL;
+
+CREATE TABLE keys (
+    chat bigint NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    number bigint NOT NULL,
+    PRIMARY KEY (chat, key)
+);
+
+CREATE TABLE turns (
+    chat bigint NOT NULL,
+    turn bigint NOT NULL,
+    bytes bigint NOT NULL,
+    PRIMARY KEY (chat, turn)
+);
+
+CREATE TABLE directories (
+    node text COLLATE "C" NOT NULL,
+    path text COLLATE "C" NOT NULL,
+    PRIMARY KEY (node, path)
+);
+
+-- Logins, which are valid at all nodes. Secrets are kept as their SHA-256.
+
+CREATE TABLE tokens (
+    node text COLLATE "C" PRIMARY KEY CONSTRAINT tokens_name CHECK (node ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'),
+    digest bytea NOT NULL
+);
+
+CREATE TABLE browsers (
+    secret text COLLATE "C" PRIMARY KEY,
+    token bytea NOT NULL                 -- of the node where it signed in: another token there signs it out
+);
+
+CREATE TABLE codes (
+    code bytea PRIMARY KEY,
+    until timestamptz NOT NULL,
+    made_by text                         -- secret of the browser that made the link
+);
+
+-- Checks of a server that had no space: what a node writes to find out whether it has some again. It keeps nothing.
+
+CREATE TABLE checks (
+    node text COLLATE "C" PRIMARY KEY,
+    data bytea NOT NULL
+);
+ALTER TABLE checks ALTER COLUMN data SET STORAGE EXTERNAL;
+
 -- Calls of the store. Each is one statement, so one transaction, of its caller. The name of a call has a number: a call
 -- that changes gets a new one, and nodes of the version before use the old one meanwhile.
 --
@@ -10,13 +99,27 @@ CREATE FUNCTION is_live_v1(_node text, _incarnation uuid) RETURNS boolean LANGUA
     )
 $$;
 
+-- A connection can be quiet: while the server's queue of notifications is full, no transaction that sends one is committed.
+-- Other nodes find what a quiet one did by their polls.
+CREATE FUNCTION is_quiet_v1() RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT coalesce(current_setting('penstock.quiet', true), '') = 'on'
+$$;
+
 -- Notify all nodes. An item is `ID NUMBER` for a chat with new entries, `ID row` for one whose row changed. A payload of
--- PostgreSQL has less than 8,000 bytes.
+-- PostgreSQL has less than 8,000 bytes; most items have space in one.
 CREATE FUNCTION notify_v1(items text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     item text;
-    payload text := '';
+    payload text := array_to_string(items, ',');
 BEGIN
+    IF is_quiet_v1() THEN
+        RETURN;
+    END IF;
+    IF length(payload) BETWEEN 1 AND 7900 THEN
+        PERFORM pg_notify('penstock', payload);
+        RETURN;
+    END IF;
+    payload := '';
     FOREACH item IN ARRAY items LOOP
         IF length(payload) + length(item) > 7900 THEN
             PERFORM pg_notify('penstock', payload);
@@ -73,9 +176,13 @@ BEGIN
 END
 $$;
 
--- Append to several chats, each as a whole or not at all. A chat is named once. The result has a row for each, in the
--- order of the call: the chat's last number and epoch before the append (NULL: there is no such chat), and whether the
--- append was made, now or by an earlier attempt. Other nodes are notified, unless it is quiet, also of the items `late`.
+-- Append to several chats, each as a whole or not at all. A chat is named once. The result has a row for each append that
+-- this call did not make, with its position: whether an earlier attempt made it, and the last number and the epoch of the
+-- chat (NULL: there is no such chat). Other nodes are notified, unless it is quiet, also of the items `late`.
+--
+-- The caller names the chats in the order of their ids. With one plan for all calls, they are locked in the order in which
+-- they are found, so that two callers do not wait for each other. While the plan changes, as the tables grow, they may; then
+-- the server ends one of the calls, which is made again.
 --
 -- The entries of all chats, one behind the other, are `entry_data`, and so are the views of their turns: a value for each
 -- costs the client more than its row costs here. An entry is a piece of them, and the nth of the append `entry_of`.
@@ -85,69 +192,66 @@ CREATE FUNCTION append_v1(
     turn_of int[], turn_turn bigint[], turn_first bigint[], turn_last bigint[], turn_at bigint[],
     turn_start int[], turn_size int[], turn_data bytea,
     quiet boolean, late text[]
-) RETURNS TABLE (was_made boolean, last_number bigint, epoch_number bigint) LANGUAGE plpgsql AS $$
+) RETURNS TABLE (nth_append bigint, was_made boolean, last_number bigint, epoch_number bigint) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    keys bigint[];   -- of the chats that are appended to now; NULL for the others
-    lasts bigint[];
-    found bigint[];
-    made boolean[];
+    made int[];     -- positions of the appends that are made now
+    keys bigint[];  -- of their chats
     items text[];
 BEGIN
-    -- All callers lock in the order of the keys, so none waits for another that waits for it.
-    PERFORM FROM heads WHERE id = ANY (ids) ORDER BY key FOR UPDATE;
-
-    SELECT array_agg(CASE WHEN h.last = g.after AND (g.epoch IS NULL OR g.epoch = h.epoch) THEN h.key END ORDER BY g.nth),
-           array_agg(h.last ORDER BY g.nth), array_agg(h.epoch ORDER BY g.nth)
-    INTO keys, lasts, found
-    FROM unnest(ids, afters, epochs) WITH ORDINALITY AS g (id, after, epoch, nth) LEFT JOIN heads AS h ON h.id = g.id;
-
-    IF again THEN
-        SELECT array_agg(g.count > 0 AND (g.epoch IS NULL OR g.epoch = h.epoch) AND NOT EXISTS (
-            SELECT FROM unnest(entry_of, entry_nth, entry_start, entry_size) AS e (of, nth, start, size)
-            LEFT JOIN entries AS k ON k.chat = h.key AND k.number = g.after + e.nth
-            WHERE e.of = g.nth AND (k.at IS DISTINCT FROM g.at OR k.data IS DISTINCT FROM substring(entry_data, e.start, e.size))
-        ) ORDER BY g.nth) INTO made
-        FROM unnest(ids, afters, ats, epochs, counts) WITH ORDINALITY AS g (id, after, at, epoch, count, nth)
-        LEFT JOIN heads AS h ON h.id = g.id;
-    END IF;
-
-    INSERT INTO entries (chat, number, at, data)
-    SELECT keys[e.of], afters[e.of] + e.nth, ats[e.of], substring(entry_data, e.start, e.size)
-    FROM unnest(entry_of, entry_nth, entry_start, entry_size) AS e (of, nth, start, size) WHERE keys[e.of] IS NOT NULL;
-
-    UPDATE heads AS h SET last = h.last + g.count FROM unnest(keys, counts) AS g (key, count) WHERE h.key = g.key;
+    WITH appended AS (
+        UPDATE heads AS h SET last = h.last + g.count
+        FROM unnest(ids, afters, epochs, counts) WITH ORDINALITY AS g (id, after, epoch, count, nth)
+        WHERE h.id = g.id AND h.last = g.after AND (g.epoch IS NULL OR h.epoch = g.epoch)
+        RETURNING g.nth, h.key, CASE WHEN g.count > 0 AND NOT quiet THEN g.id || ' ' || h.last END AS item
+    ), inserted AS (
+        INSERT INTO entries (chat, number, at, data)
+        SELECT a.key, afters[e.of] + e.nth, ats[e.of], substring(entry_data, e.start, e.size)
+        FROM appended AS a
+        JOIN unnest(entry_of, entry_nth, entry_start, entry_size) AS e (of, nth, start, size) ON e.of = a.nth
+    )
+    SELECT array_agg(nth), array_agg(key), array_agg(item) FILTER (WHERE item IS NOT NULL) INTO made, keys, items
+    FROM appended;
 
     IF cardinality(turn_of) > 0 THEN
-        UPDATE heads SET summarized = last WHERE key IN (SELECT keys[of] FROM unnest(turn_of) AS g (of));
+        UPDATE heads SET summarized = last
+        WHERE key IN (SELECT m.key FROM unnest(made, keys) AS m (nth, key) WHERE m.nth = ANY (turn_of));
         INSERT INTO turns AS t (chat, turn, first, last, at, bytes, view)
-        SELECT keys[g.of], g.turn, g.first, g.last, g.at, coalesce((
-                SELECT sum(octet_length(data)) FROM entries WHERE chat = keys[g.of] AND number BETWEEN g.first AND g.last
+        SELECT m.key, g.turn, g.first, g.last, g.at, coalesce((
+                SELECT sum(octet_length(data)) FROM entries WHERE chat = m.key AND number BETWEEN g.first AND g.last
             ), 0), substring(turn_data, g.start, g.size)
         FROM unnest(turn_of, turn_turn, turn_first, turn_last, turn_at, turn_start, turn_size)
             AS g (of, turn, first, last, at, start, size)
-        WHERE keys[g.of] IS NOT NULL
+        JOIN unnest(made, keys) AS m (nth, key) ON m.nth = g.of
         ON CONFLICT (chat, turn) DO UPDATE SET
             first = excluded.first, last = excluded.last, at = excluded.at, bytes = excluded.bytes, view = excluded.view;
     END IF;
 
-    IF chat_changes IS NOT NULL THEN  -- the changes of rows with some appends, by their numbers
-        UPDATE heads SET version = version + 1 WHERE key IN (SELECT keys[nth::int] FROM jsonb_object_keys(chat_changes) AS nth);
-        PERFORM change_row_v1(keys[g.key::int], g.value) FROM jsonb_each(chat_changes) AS g WHERE keys[g.key::int] IS NOT NULL;
-        items := array(
-            SELECT ids[nth::int] || ' row' FROM jsonb_object_keys(chat_changes) AS nth WHERE keys[nth::int] IS NOT NULL
-        );
+    IF chat_changes IS NOT NULL THEN  -- the changes of rows with some appends, by their positions
+        UPDATE heads SET version = version + 1
+        WHERE key IN (SELECT m.key FROM unnest(made, keys) AS m (nth, key) WHERE chat_changes ? m.nth::text);
+        PERFORM change_row_v1(m.key, chat_changes -> m.nth::text)
+        FROM unnest(made, keys) AS m (nth, key) WHERE chat_changes ? m.nth::text;
+        items := items || array(SELECT ids[nth] || ' row' FROM unnest(made) AS nth WHERE chat_changes ? nth::text);
     END IF;
 
-    IF NOT quiet THEN
-        items := items || late || array(
-            SELECT g.id || ' ' || g.after + g.count FROM unnest(keys, ids, afters, counts) AS g (key, id, after, count)
-            WHERE g.key IS NOT NULL AND g.count > 0
-        );
+    items := items || late;
+    IF cardinality(items) > 0 THEN
+        PERFORM notify_v1(items);
     END IF;
-    PERFORM notify_v1(items) WHERE cardinality(items) > 0;
 
-    RETURN QUERY SELECT g.key IS NOT NULL OR coalesce(g.made, false), g.last, g.epoch
-    FROM unnest(keys, made, lasts, found) WITH ORDINALITY AS g (key, made, last, epoch, nth) ORDER BY g.nth;
+    IF cardinality(made) IS DISTINCT FROM cardinality(ids) THEN
+        RETURN QUERY
+        SELECT g.nth, again AND g.count > 0 AND (g.epoch IS NULL OR g.epoch = h.epoch) AND NOT EXISTS (
+                SELECT FROM unnest(entry_of, entry_nth, entry_start, entry_size) AS e (of, nth, start, size)
+                LEFT JOIN entries AS k ON k.chat = h.key AND k.number = g.after + e.nth
+                WHERE e.of = g.nth
+                    AND (k.at IS DISTINCT FROM g.at OR k.data IS DISTINCT FROM substring(entry_data, e.start, e.size))
+            ), h.last, h.epoch
+        FROM unnest(ids, afters, ats, epochs, counts) WITH ORDINALITY AS g (id, after, at, epoch, count, nth)
+        LEFT JOIN heads AS h ON h.id = g.id
+        WHERE g.nth <> ALL (coalesce(made, '{}'));
+    END IF;
 END
 $$;
 
@@ -252,7 +356,7 @@ BEGIN
     IF made IS NULL THEN
         RETURN again AND EXISTS (
             SELECT FROM heads JOIN chats USING (key)
-            WHERE id = _id AND to_jsonb(chats) - 'key' || jsonb_build_object('id', _id) = _row
+            WHERE id = _id AND to_jsonb(chats) || jsonb_build_object('id', _id) @> _row
         );
     END IF;
     PERFORM put_row_v1(made, _row);
@@ -294,3 +398,10 @@ BEGIN
     RETURN true;
 END
 $$;
+
+-- The queue of the jobs notifies its workers too; without that they find a job by their poll.
+DROP TRIGGER procrastinate_jobs_notify_queue_job_inserted_v1 ON procrastinate_jobs;
+CREATE TRIGGER procrastinate_jobs_notify_queue_job_inserted_v1
+    AFTER INSERT ON procrastinate_jobs
+    FOR EACH ROW WHEN (NEW.status = 'todo' AND NOT is_quiet_v1())
+    EXECUTE PROCEDURE procrastinate_notify_queue_job_inserted_v1();
