@@ -51,10 +51,10 @@ page-check: ## check the types and the format of the page's code; needs npm
 page-types: $(VENV)/.run ## write the page's types of the API anew, from the server's OpenAPI document
 	@$(BIN)/python page/api_types.py
 
-test: $(VENV)/.dev ## run the fast tests
+test: $(VENV)/.dev ## run the fast tests; `make check` runs those of the project's rules
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
-test-cases: $(VENV)/.dev ## run what `make test` leaves out of the command line and the chat: slow tests, and all cases of those with many
+test-cases: $(VENV)/.dev ## run what `make test` leaves out, but for doc, loop and cluster: slow tests, all cases of those with many, all recordings
 	PENSTOCK_SLOW=1 $(BIN)/python -m pytest -m "slow or sample" -n auto --dist worksteal $(OTHER_TARGETS) $(ARGS)
 
 test-minima: $(MINIMA)/.dev ## run the fast tests with the lowest versions of other packages that pyproject.toml allows
@@ -85,7 +85,7 @@ test-loop: $(VENV)/.dev ## run loops with scripted agents and a real git: kills,
 	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/loop tests/repo -m "slow or sample" -n auto -rfEs $(ARGS)
 
 test-cluster: $(VENV)/.dev ## run the store and the nodes on a real PostgreSQL that the tests start: kills, restarts, a slow network
-	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/cluster -m slow -n auto -rfEs $(ARGS)
+	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/cluster -n auto -rfEs $(ARGS)
 
 test-agents: $(VENV)/.dev ## run the real agents, from npm, against a local model server; AGENTS=codex,claude-acp for some
 	$(BIN)/python tests/real/install.py || echo "Their tests are skipped." >&2

@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import tempfile
+import zlib
 from collections import Counter
 from functools import cached_property
 from pathlib import Path
@@ -41,6 +42,24 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return the workers for `-n auto`: more than there are cores, as many tests wait for a process or a clock."""
     cores = os.cpu_count() or 1
     return cores + (cores + 1) // 2
+
+
+RECORDING_STEP = 3
+"""In `make test`, each test reads every third recording of an agent, and not all tests the same third. All recordings
+are read by `test_recordings.py`, and by each test in `make test-cases`."""
+
+
+ELSEWHERE = ("project", "cluster")
+"""Folders that `make test` does not even collect: the rules of the project, which `make check` runs, and the tests of
+several machines, which are imported slowly and need PostgreSQL."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the folders whose tests run elsewhere, unless they are named."""
+    folder = collection_path.name
+    if SLOW or folder not in ELSEWHERE or collection_path.parent != FOLDER.parent:
+        return None
+    return None if any(folder in word for word in config.args) else True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -115,25 +134,31 @@ differ from them as the shorter recordings of their agents do; they are read by 
 `PENSTOCK_SOAK=1`."""
 
 
-def groups_of(recordings: list[Recording], step: int) -> dict[str, list[Recording]]:
+def groups_of(recordings: list[Recording], step: int, test: str) -> dict[str, list[Recording]]:
     """The recordings of each agent: a report for each of thousands of small tests takes longer than the tests.
 
-    With `PENSTOCK_SOAK=1` each recording is a test of its own. `step` leaves recordings out in `make test` only.
+    With `PENSTOCK_SOAK=1` each recording is a test of its own. `step` leaves recordings out in `make test` only; the
+    name of the test decides with which recording it begins.
     """
     if SOAK:
         return {recording.name: [recording] for recording in recordings}
-    agents = itertools.groupby(recordings, lambda one: one.folder.parent.name)
-    return {name: list(group)[:: 1 if SLOW else step] for name, group in agents}
+    agents = {name: list(group) for name, group in itertools.groupby(recordings, lambda one: one.folder.parent.name)}
+    if SLOW:
+        return agents
+    begin = zlib.crc32(test.encode())
+    return {name: group[begin % min(step, len(group)) :: step] for name, group in agents.items()}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Tests that ask for `recording` run once for each agent, those that ask for `unpartial` for each pair."""
     if "recording" in metafunc.fixturenames:
-        all_long = SOAK or metafunc.module.__name__.rpartition(".")[2] == "test_recordings"
-        chosen = [r for r in RECORDINGS if all_long or r.case != "long" or r.name in LONG_RUNS]
+        reads_all = metafunc.module.__name__.rpartition(".")[2] == "test_recordings"
+        chosen = [r for r in RECORDINGS if SOAK or reads_all or r.case != "long" or r.name in LONG_RUNS]
         sample = metafunc.definition.get_closest_marker("sample")
-        groups = groups_of(chosen, step=sample.args[0] if sample else 1)
-        metafunc.parametrize("recording", groups.values(), ids=groups)
+        step = sample.args[0] if sample else 1 if reads_all else RECORDING_STEP
+        groups = groups_of(chosen, step, metafunc.function.__name__)
+        marks = [pytest.mark.sample(step)] if step > 1 else []  # so that `make test-cases` reads the others
+        metafunc.parametrize("recording", [pytest.param(group, id=name, marks=marks) for name, group in groups.items()])
     if "unpartial" in metafunc.fixturenames:
         metafunc.parametrize("unpartial", [r for r in RECORDINGS if r.case.endswith(".nopartial")], ids=str)
 

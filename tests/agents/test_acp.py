@@ -915,7 +915,7 @@ LINES = st.one_of(
 )
 
 
-@settings(max_examples=at_most(50, 200))
+@settings(max_examples=at_most(15, 200))
 @given(st.lists(LINES, max_size=8), st.booleans())
 def test_nothing_raises(lines: list[Any], ours: bool) -> None:
     """Whatever the values are; what is said to the agent is one JSON object a line, and the contract holds."""

@@ -13,9 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import acp_peer
 import pytest
-from acp import schema
 
 from penstock.adapter import Request
 from penstock.agents.acp.dialogue import Acp
@@ -26,17 +24,20 @@ from penstock.testing.verify import verify
 
 LIMIT_SECONDS = 60
 
-SAID: dict[str, Any] = {
-    "initialize": schema.InitializeRequest,
-    "session/new": schema.NewSessionRequest,
-    "session/load": schema.LoadSessionRequest,
-    "session/fork": schema.ForkSessionRequest,
-    "session/resume": schema.ResumeSessionRequest,
-    "session/set_mode": schema.SetSessionModeRequest,
-    "session/set_config_option": schema.SetSessionConfigOptionSelectRequest,
-    "session/prompt": schema.PromptRequest,
-    "session/cancel": schema.CancelNotification,
+REQUESTS = {
+    "initialize": "InitializeRequest",
+    "session/new": "NewSessionRequest",
+    "session/load": "LoadSessionRequest",
+    "session/fork": "ForkSessionRequest",
+    "session/resume": "ResumeSessionRequest",
+    "session/set_mode": "SetSessionModeRequest",
+    "session/set_config_option": "SetSessionConfigOptionSelectRequest",
+    "session/prompt": "PromptRequest",
+    "session/cancel": "CancelNotification",
 }
+"""Types of the protocol's package for the parameters of each method."""
+# The package is imported by the tests: it makes hundreds of classes, which would cost each run of other tests a second.
+PEER = Path(__file__).parents[1] / "support" / "acp_peer.py"
 
 
 Pipes = tuple[BinaryIO, BinaryIO]
@@ -47,7 +48,7 @@ Peer = Callable[[], AbstractContextManager[Pipes]]
 @contextmanager
 def process() -> Iterator[Pipes]:
     """The agent as a process, which is killed in any case."""
-    child = subprocess.Popen([sys.executable, acp_peer.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child = subprocess.Popen([sys.executable, PEER], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     watchdog = threading.Timer(LIMIT_SECONDS, child.kill)
     watchdog.start()
     assert child.stdin is not None
@@ -65,6 +66,8 @@ def process() -> Iterator[Pipes]:
 @contextmanager
 def thread() -> Iterator[Pipes]:
     """The agent in a thread, over a socket: a process takes a second to import the protocol's package."""
+    import acp_peer
+
     ours, its = socket.socketpair()
     ours.settimeout(LIMIT_SECONDS)
     agent = threading.Thread(target=asyncio.run, args=(acp_peer.serve(its),), daemon=True)
@@ -108,10 +111,12 @@ def drive(
 
 def check(message: Any) -> None:
     """What is said is what the protocol's own types take."""
+    from acp import schema
+
     assert message["jsonrpc"] == "2.0"
     method = message.get("method")
-    if method in SAID:
-        SAID[method].model_validate(message["params"])
+    if method in REQUESTS:
+        getattr(schema, REQUESTS[method]).model_validate(message["params"])
     elif "result" in message:
         schema.RequestPermissionResponse.model_validate(message["result"])
     elif "error" in message:
@@ -133,6 +138,7 @@ def answering(text: str) -> Callable[[Acp, Event], Any]:
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("peer", [thread, process])
 def test_a_prompt_is_answered(tmp_path: Path, peer: Peer) -> None:
     """The reply, the session and the figures are the agent's; the tokens that were cached are part of the input."""

@@ -127,7 +127,7 @@ def status_and_errors(words: list[str], capfd: pytest.CaptureFixture[str]) -> tu
     return status, capfd.readouterr().err
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(30)
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize(("command", "flag"), [*options()])
 def test_every_option_with_odd_values(command: str, flag: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -259,6 +259,7 @@ TOML = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(48)
 @pytest.mark.parametrize("text", TOML, ids=lambda text: ascii(text)[:30])
 @pytest.mark.parametrize("command", ["config", "agents", "read", "run"])
 def test_a_configuration_of_odd_values(place: Path, command: str, text: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -153,6 +153,7 @@ def sit_down(tmp_path: Path) -> Iterator[Callable[..., Person]]:
         person.close()
 
 
+@pytest.mark.slow
 def test_what_was_typed_before_the_prompt_answers_nothing(sit_down: Callable[..., Person]) -> None:
     """Neither a line nor the beginning of one; what is typed behind the prompt does."""
     person = sit_down("1 question")
@@ -166,6 +167,7 @@ def test_what_was_typed_before_the_prompt_answers_nothing(sit_down: Callable[...
     assert len(PROMPT.findall(person.seen)) == 1
 
 
+@pytest.mark.slow
 def test_an_answer_typed_twice_answers_one_question(sit_down: Callable[..., Person]) -> None:
     """The second question waits for an answer of its own."""
     person = sit_down("2 questions")
@@ -178,6 +180,7 @@ def test_an_answer_typed_twice_answers_one_question(sit_down: Callable[..., Pers
     assert "[asks] once; no" in person.seen
 
 
+@pytest.mark.slow
 def test_what_follows_a_wrong_answer_is_dropped(sit_down: Callable[..., Person]) -> None:
     """The question is asked again with the reason, and only what is typed after that counts."""
     person = sit_down("1 question")
@@ -195,7 +198,7 @@ def test_what_follows_a_wrong_answer_is_dropped(sit_down: Callable[..., Person])
     assert person.seen.count("1. Do it") == 1
 
 
-@pytest.mark.sample(9)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "chosen"),
     [
@@ -233,6 +236,7 @@ def test_the_question_is_written_once_and_says_what_is_asked(sit_down: Callable[
     assert "[asks] → Do it\n" in person.seen
 
 
+@pytest.mark.slow
 def test_the_question_is_on_stderr_if_the_output_goes_elsewhere(
     sit_down: Callable[..., Person], tmp_path: Path
 ) -> None:
@@ -252,6 +256,7 @@ def test_the_question_is_on_stderr_if_the_output_goes_elsewhere(
     assert asked["ask"] == "command"
 
 
+@pytest.mark.slow
 def test_the_terminal_is_asked_if_stdin_is_something_else(sit_down: Callable[..., Person]) -> None:
     """The question is read from /dev/tty, and what was typed before it is dropped there as well."""
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -268,6 +273,7 @@ def test_the_terminal_is_asked_if_stdin_is_something_else(sit_down: Callable[...
         os.close(nothing)
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_the_question(sit_down: Callable[..., Person]) -> None:
     """The run is cancelled, and what it still says begins on a line of its own."""
     person = sit_down("1 question")
@@ -279,6 +285,7 @@ def test_ctrl_c_at_the_question(sit_down: Callable[..., Person]) -> None:
     assert "[asks] → no longer asked" in person.seen
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_does_not_wait_for_the_answer(sit_down: Callable[..., Person]) -> None:
     """An agent that exits in the middle of its question ends the run."""
     person = sit_down("1 question")

@@ -162,7 +162,7 @@ def test_a_pipe_is_read_without_any_words(run: Run) -> None:
     assert "\x1b" not in done.stdout
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     "words", [[TOOLS], ["read", TOOLS], ["read", "--agent", "claude", TOOLS], [TOOLS, "--mode=none"]]
 )

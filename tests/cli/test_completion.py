@@ -110,7 +110,7 @@ def show_until(terminal: int, stream: pyte.ByteStream, seen: Callable[[], bool],
 SHELLS = {"bash": in_bash, "zsh": in_zsh, "fish": in_fish}
 
 
-@pytest.mark.sample(15)
+@pytest.mark.sample(30)
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(("line", "wanted"), CASES, ids=[line for line, _ in CASES])
 def test_completed_by_the_shell(shell: str, line: str, wanted: set[str], tmp_path: Path) -> None:

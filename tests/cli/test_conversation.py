@@ -97,6 +97,7 @@ def test_prompts_follow_each_other(desk: Desk) -> None:
     assert ["--model=opus" in call for call in calls] == [False, False, True]
 
 
+@pytest.mark.slow
 def test_pasted_lines_are_one_prompt(desk: Desk) -> None:
     """A terminal marks what is pasted; nothing is sent before Enter, and then all of it is."""
     talk = Talk(desk, "-i")
@@ -111,6 +112,7 @@ def test_pasted_lines_are_one_prompt(desk: Desk) -> None:
     assert desk.resumed() == [None]
 
 
+@pytest.mark.slow
 def test_ctrl_c_drops_a_line_that_is_half_typed(desk: Desk) -> None:
     """The next prompt begins empty; at an empty line Ctrl-C ends the conversation."""
     talk = Talk(desk, "-i")

@@ -90,7 +90,7 @@ def test_the_next_agent_takes_over(desk: Desk, first: str) -> None:
     assert first in done.stderr
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("first", "why"),
     [
@@ -114,6 +114,7 @@ def test_a_reply_that_broke_off_is_not_begun_again(desk: Desk) -> None:
     assert "takes over" not in done.stderr
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -131,6 +132,7 @@ def test_an_agent_that_cannot_take_over_is_rejected_before_the_start(
     assert problem in done.stderr
 
 
+@pytest.mark.slow
 def test_the_closing_line_comes_before_the_agent_that_takes_over(desk: Desk) -> None:
     """What stderr says of the change follows the end of the first agent, on a terminal that shows both."""
     words = [sys.executable, "-m", "penstock", "run", "overloaded", "hi", "--fallback", "good"]

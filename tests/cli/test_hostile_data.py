@@ -199,6 +199,7 @@ WRONG: list[list[str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_what_is_stored(data: Data, capfd: pytest.CaptureFixture[str]) -> None:
     """Neither a terminal nor a log of a CI service gets anything that acts."""
     for words in COMMANDS:
@@ -268,7 +269,7 @@ sys.exit(1)
 """
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(15)
 @pytest.mark.parametrize("to", ["text", "reply", "health", "chunks", "ndjson"])
 @pytest.mark.parametrize("number", range(len(HOSTILE)))
 def test_a_run(to: str, number: int, tmp_path: Path) -> None:

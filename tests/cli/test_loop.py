@@ -54,6 +54,7 @@ def penstock(desk: Desk, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_loop_from_begin_to_landing(desk: Desk):
     """A loop is run, looked at and landed; each step has a line, and the end says what to type next."""
     done = penstock(desk, "loop", "PROMPT.md", "--work", "worker", "--check", "test -e done", "--name", "l1")

@@ -43,6 +43,7 @@ def test_plain_text_gets_one_line_that_says_what_to_do(env: dict[str, str], to: 
     assert "--output-format stream-json --verbose" in plain_text()
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("text", ['{"a":1}', '{"a":1}\n{"b":{"c":[2]}}\n', '{"type":"x"}'])
 def test_json_of_no_agent_gets_the_same_advice(env: dict[str, str], text: str) -> None:
     """Nothing of it was understood, and that is said; the events of an agent that is named are another matter."""

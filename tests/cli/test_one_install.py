@@ -54,6 +54,7 @@ def test_a_command_imports_what_it_needs(command: str, tmp_path: Path) -> None:
     assert imported(done.stderr) == NEEDS[command]
 
 
+@pytest.mark.slow
 def test_the_server_imports_what_it_needs(tmp_path: Path) -> None:
     """`penstock serve` on one machine needs no database, and no client of HTTP."""
     words = [sys.executable, "-X", "importtime", "-m", "penstock", "serve", "--port", "0", "--link"]

@@ -109,6 +109,7 @@ ELSEWHERE = "../$HOME 'x' \"y\""
 """Name of a directory that a shell must not read."""
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("options", "short"),
     [
@@ -133,6 +134,7 @@ def test_the_command_to_go_on_goes_on(desk: Desk, options: str, short: str) -> N
     assert "--permission-mode=acceptEdits" not in then["argv"]
 
 
+@pytest.mark.slow
 def test_a_conversation_that_is_not_the_newest_is_named(desk: Desk) -> None:
     """Each of two that run side by side goes on by its own command, which no label or width breaks."""
     commands = desk.go_on(desk.type('penstock run claude,claude "first prompt"'))
@@ -145,6 +147,7 @@ def test_a_conversation_that_is_not_the_newest_is_named(desk: Desk) -> None:
     assert went_on == set(sessions)
 
 
+@pytest.mark.slow
 def test_a_mistyped_conversation_is_not_remembered(desk: Desk) -> None:
     """It is no conversation to go on with: not in the closing lines, not by `--continue`, not in the list."""
     desk.type('penstock run claude "first prompt"')
@@ -208,6 +211,7 @@ def test_every_command_that_is_named_exists() -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_the_commands_about_trees_do_what_they_say(desk: Desk) -> None:
     """Compare, use, clean up: the lines below the results, typed one after the other in the repository."""
     desk.env |= {f"GIT_{who}_{what}": "u@x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}

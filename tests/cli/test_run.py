@@ -176,6 +176,7 @@ def test_several_side_by_side(run: Run) -> None:
     assert done.returncode == 1
 
 
+@pytest.mark.slow
 def test_replies_of_several_are_labelled(run: Run) -> None:
     """Each reply is under its label; the reply of a run alone has none."""
     done = run("good,other", "hi", "--to", "reply")
@@ -299,12 +300,14 @@ def test_a_record_is_kept(run: Run, tmp_path: Path) -> None:
     assert (record / "input.ndjson").read_bytes().count(b"\n") == 6
 
 
+@pytest.mark.slow
 def test_a_question_without_a_terminal_is_refused(run: Run) -> None:
     """Unless everything is allowed."""
     assert '"optionId": "no"' in run("asks", "hi", "--to", "reply").stdout
     assert '"optionId": "yes"' in run("asks", "hi", "--to", "reply", "--allow", "all").stdout
 
 
+@pytest.mark.slow
 def test_the_first_line_says_confined(run: Run) -> None:
     """It does with `--sandbox on` alone. Where nothing can be confined, nothing is started."""
     assert "confined" not in run("good", "hi").stdout

@@ -114,7 +114,7 @@ def joined(prompt: str, text: str) -> str:
 # --- what is handed on ---
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("name", ["good", "words", "two-way"])
 @pytest.mark.parametrize("text", ["one line", "größe 👋\r\n\ttwo", "a </stdin> and a <stdin> are data"])
 def test_both_are_handed_on(start: Start, name: str, text: str) -> None:
@@ -129,6 +129,7 @@ def test_the_last_line_is_ended_once(start: Start) -> None:
     assert said(start("good", "hi"), b"a\n\n")[1] == joined("hi", "a\n")
 
 
+@pytest.mark.slow
 def test_every_agent_of_the_run_gets_it(start: Start) -> None:
     """`run a,b,c`: the same for each."""
     status, out, _ = said(start("good,other,words", "hi"), b"shared")
@@ -168,6 +169,7 @@ def test_bytes_that_are_no_utf_8(start: Start) -> None:
     assert said(start("good", "hi"), b"caf\xe9")[1] == joined("hi", "caf�")
 
 
+@pytest.mark.slow
 def test_all_that_fits(start: Start) -> None:
     """10 MiB arrive whole."""
     text = b"x" * (MAX_STDIN_BYTES - 4) + b"end."
@@ -242,6 +244,7 @@ def test_a_terminal_in_the_background(env: dict[str, str], tmp_path: Path) -> No
     os.close(theirs)
 
 
+@pytest.mark.slow
 def test_a_loop_over_lines(env: dict[str, str], tmp_path: Path) -> None:
     """A run eats what a loop still has to read, unless it is kept from it."""
     (tmp_path / "list").write_text("one\ntwo\n")

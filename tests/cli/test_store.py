@@ -36,6 +36,7 @@ for module in pkgutil.walk_packages(penstock.__path__, "penstock."):
 """
 
 
+@pytest.mark.slow
 def test_nothing_of_the_extra_is_imported() -> None:
     """Every module outside of the store in PostgreSQL and of the cluster can be imported without their packages."""
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)

@@ -164,7 +164,7 @@ def cells(text: str) -> int:
 # --- what is written ----------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(12)
+@pytest.mark.slow
 def test_only_text_and_colours(recording: Recording, open_terminal: Open) -> None:
     """No carriage return and no escape but colours is sent; without them and line breaks a log has the same bytes."""
     width = WIDTHS[len(recording.name) % len(WIDTHS)]
@@ -180,6 +180,7 @@ def test_only_text_and_colours(recording: Recording, open_terminal: Open) -> Non
         assert untimed(terminal.text) == untimed(sink.render(events) + sink.close())
 
 
+@pytest.mark.slow
 def test_an_agent_never_waits_for_the_terminal(open_terminal: Open) -> None:
     """All that an agent prints is taken in while nobody reads the terminal, and then shown to the end."""
     data = read("gemini/long")
@@ -191,7 +192,7 @@ def test_an_agent_never_waits_for_the_terminal(open_terminal: Open) -> None:
     assert "word2999 of a long reply" in terminal.text
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["claude/tools", "codex/thinktools", "gemini/text", "opencode/text", "qwen/tools"])
 def test_a_screen_shows_it_all(name: str, width: int, open_terminal: Open) -> None:
@@ -234,7 +235,7 @@ def follow(terminal: Terminal, data: bytes) -> list[tuple[bytes, list[Event], st
 LIVE = ["claude/text", "gemini/thinktools", "qwen/thinking", "copilot/thinktools", "ccs/tools", "ollama-synthetic/text"]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("name", [*LIVE, "pi/thinking", "cline/thinking"])
 def test_each_piece_comes_before_the_next(name: str, open_terminal: Open) -> None:
     """What a line of the agent adds to a text is on the terminal before the agent writes its next line."""
@@ -249,6 +250,7 @@ def test_each_piece_comes_before_the_next(name: str, open_terminal: Open) -> Non
     assert grown > 5
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize(
     ("name", "piece_of"),
     [
@@ -327,7 +329,7 @@ def _delta(delta: dict[str, Any], index: int) -> dict[str, Any]:
     return {"type": "content_block_delta", "index": index, "delta": delta}
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("attack", HOSTILE)
 def test_text_is_only_text(attack: str, open_terminal: Open) -> None:
     """Whatever an agent says, calls or gets back, a terminal shows text below what stood there, and no more."""
@@ -363,6 +365,7 @@ def test_text_is_only_text(attack: str, open_terminal: Open) -> None:
 # --- Ctrl-C -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("name", ["claude/text", "gemini/text"])
 def test_ctrl_c(name: str, open_terminal: Open) -> None:
     """Ctrl-C ends the open line, says that it was cut off and how the run ended, and gives the status 130."""

@@ -96,6 +96,7 @@ def test_all_workflows_are_tried() -> None:
     assert set(WORKFLOWS) == {"Review", "Fix", "Report"}
 
 
+@pytest.mark.slow
 def test_review(tmp_path: Path) -> None:
     """The reply is the only content of the comment; the summary has it as well."""
     job = run("Review", tmp_path, {"claude": AGENT})
@@ -105,7 +106,7 @@ def test_review(tmp_path: Path) -> None:
     assert "session_id<<" in job.outputs
 
 
-@pytest.mark.sample(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("extra", "status"), [("", 0), (', "permission_denials": [{"tool_use_id": "t"}]', 7)])
 def test_fix(tmp_path: Path, extra: str, status: int) -> None:
     """A run in which an action was denied fails the job, with an annotation."""
@@ -138,6 +139,7 @@ def test_review_on_gitlab(tmp_path: Path) -> None:
     run("GitLab", tmp_path / "bad", {"claude": LIMITED}, 1, gitlab)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("agent", "options", "problem", "asked"),
     [
@@ -185,6 +187,7 @@ def test_no_registry_is_asked_for_penstock() -> None:
     assert found == []
 
 
+@pytest.mark.slow
 def test_report(tmp_path: Path) -> None:
     """An agent at its limit is replaced, and the log says so."""
     job = run("Report", tmp_path, {"claude": LIMITED, "gemini": f"print(open({str(GEMINI)!r}).read(), end='')"})

@@ -90,6 +90,7 @@ def work(tmp_path: Path) -> Workplace:
     return Workplace(tmp_path)
 
 
+@pytest.mark.slow
 def test_each_agent_has_a_tree_and_its_result_is_a_branch(work: Workplace) -> None:
     """Two agents change different files side by side; each result is a branch, and the checkout is as before."""
     work.user.write({"README": "changed by the user\n"})
@@ -205,6 +206,7 @@ def test_options_that_do_not_fit(work: Workplace, words: list[str], message: str
     assert os.listdir(work.user.root.parent) == ["app"]
 
 
+@pytest.mark.slow
 def test_without_a_repository_nothing_runs(work: Workplace, tmp_path: Path) -> None:
     """Outside of a repository the option is an error that says what is missing."""
     done = work.penstock("run", "writer", "x", "--worktree", cwd=tmp_path)

@@ -47,6 +47,7 @@ def test_a_large_part_without_a_common_anchor_is_replaced_as_a_whole() -> None:
     assert (changes[1].a_start, changes[1].a_end) == (1, 1 + 2 * size)
 
 
+@pytest.mark.slow
 def test_texts_of_a_hundred_thousand_lines_are_compared() -> None:
     """Each of a thousand edits is found, and no unchanged line is part of a change."""
     random = Random(7)

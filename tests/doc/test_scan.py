@@ -99,6 +99,7 @@ def test_text_that_looks_like_a_comment_is_sent(text: str) -> None:
     assert len(parse_markers(text).components) == text.count("/agent:x")
 
 
+@pytest.mark.slow
 def test_a_million_signs_are_scanned() -> None:
     """No sign is looked for again and again: that would take hours."""
     for text in ("%% " * 300_000, "a%%" * 300_000, "%%\n" * 300_000, "%% a\n" * 200_000, "[//]: # " * 100_000):

@@ -8,6 +8,7 @@ import random
 import tracemalloc
 from typing import TYPE_CHECKING
 
+import pytest
 from effort import at_most
 
 from penstock.core.framing import MAX_LINE_BYTES
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 MIB = 1024 * 1024
 PIECE = b"x" * MIB
 DELTA = b'{"type":"message","role":"assistant","content":"%s","delta":true}\n'
-LINES = int(os.environ.get("PENSTOCK_FUZZ_LINES") or at_most(50_000, 400_000)) // 10
+LINES = int(os.environ.get("PENSTOCK_FUZZ_LINES") or at_most(20_000, 400_000)) // 10
 
 
 def feed_pieces(stream: Stream, pieces: int) -> int:
@@ -72,6 +73,7 @@ def test_a_block_larger_than_is_kept() -> None:
     assert [(len(event.text), event.truncated) for event in texts] == [(MAX_BLOCK_CHARS, True), (4, False)]
 
 
+@pytest.mark.slow
 def test_one_stream_that_goes_on_and_on(recordings: list[Recording]) -> None:
     """Mutated runs of claude one after the other in a single stream: what is kept does not grow with them."""
     lines = [

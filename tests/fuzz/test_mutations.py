@@ -28,7 +28,7 @@ from penstock.testing.conformance import mutate
 if TYPE_CHECKING:
     from conftest import Recording
 
-LINES = int(os.environ.get("PENSTOCK_FUZZ_LINES") or at_most(50_000, 400_000))
+LINES = int(os.environ.get("PENSTOCK_FUZZ_LINES") or at_most(20_000, 400_000))
 """Lines over all tests of this file."""
 
 SEED = int(os.environ.get("PENSTOCK_FUZZ_SEED", "0"))

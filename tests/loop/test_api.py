@@ -11,6 +11,7 @@ from penstock.loop.rows import JournalRow, StepBegan
 from penstock.loop.steps import RunAgent
 
 
+@pytest.mark.slow
 def test_a_program_follows_a_loop(desk: Desk, monkeypatch: pytest.MonkeyPatch):
     """The rows come as they are written, the result has status and state, and the lock is released."""
     desk.agent("worker", 'touch done; reply "Add done"')

@@ -106,6 +106,7 @@ def test_a_worker_that_writes_only_settings_has_changed_nothing(desk: Desk) -> N
     assert not state.rounds[0].has_changed
 
 
+@pytest.mark.slow
 def test_what_was_put_back_is_printed(desk: Desk) -> None:
     """The line of the step, the table, the end, `status` and `log` name it; the next worker is told."""
     begin(desk)

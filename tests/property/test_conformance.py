@@ -56,7 +56,7 @@ def test_the_built_in_adapters_pass(name: str, recordings: list[Any]) -> None:
     """What is asked of others holds here too."""
     data = [recording.data for recording in recordings if recording.agent == name and 0 < len(recording.data) < 60_000]
     if data:
-        check_adapter(lambda: registry.make(name), data[:: at_most(2, 1)])
+        check_adapter(lambda: registry.make(name), data[:: at_most(3, 1)])
 
 
 class Nameless(Toy):

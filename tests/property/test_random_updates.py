@@ -14,7 +14,7 @@ from penstock.core.normalizer.outcome import Exit
 from penstock.events import BlockEnded, BlockRevised, BlockStarted, Delta, RunEnded, decode, encode
 from penstock.testing import verify
 
-FEW = examples(25, 120)
+FEW = examples(12, 120)
 
 
 @pytest.mark.parametrize("traits", TRAITS.values(), ids=TRAITS)

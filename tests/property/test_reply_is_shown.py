@@ -33,7 +33,7 @@ from penstock.testing import feeds
 if TYPE_CHECKING:
     from conftest import Recording
 
-FEW = examples(30, 150)
+FEW = examples(12, 150)
 DETAILS = ["quiet", "minimal", "normal", "verbose"]
 MODES = ["full", "basic", "none"]
 SPACE = re.compile(r"\s+")

@@ -20,7 +20,7 @@ Lines = list[dict[str, Any]]
 Wire = Callable[[str, list[str], str], Lines]
 """Kind, deltas and the agent's own whole text to the lines of a run."""
 
-FEW = examples(20, 60)
+FEW = examples(10, 60)
 SESSION = "5e55"
 NO_USAGE: dict[str, Any] = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0}
 

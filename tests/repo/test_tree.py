@@ -101,6 +101,7 @@ def test_a_git_directory_that_was_being_replaced_is_never_staged(user: UserRepos
     assert agent(tree, "git status --porcelain") == ""
 
 
+@pytest.mark.slow
 def test_l13_trees_of_one_repository_work_at_once(user: UserRepository, tmp_path: Path) -> None:
     """L13: six trees that are made, committed and published at the same time have six branches, each with its files."""
 

@@ -203,6 +203,7 @@ def bridged(tmp_path: Path) -> Iterator[Callable[..., Bridged]]:
         bridge.close()
 
 
+@pytest.mark.slow
 def test_it_subscribes_before_it_asks_for_anything(bridged: Callable[..., Bridged], tmp_path: Path) -> None:
     """All is about its own directory, the server is in its group, and the secret is in no argument."""
     bridge = bridged()
@@ -250,6 +251,7 @@ def test_answers_are_one_line_of_json_each(bridged: Callable[..., Bridged]) -> N
     assert bridge.answer(5) == {"id": 5, "status": 404, "body": {"name": "NotFoundError"}}
 
 
+@pytest.mark.slow
 def test_requests_do_not_wait_for_each_other(bridged: Callable[..., Bridged]) -> None:
     """One that takes long is answered after a later one."""
     bridge = bridged()
@@ -260,6 +262,7 @@ def test_requests_do_not_wait_for_each_other(bridged: Callable[..., Bridged]) ->
     assert bridge.answer(1)["body"] == "late"
 
 
+@pytest.mark.slow
 def test_big_bodies_and_many_lines_are_never_mixed(bridged: Callable[..., Bridged]) -> None:
     """Each line that was read is whole JSON: reading it fails otherwise."""
     bridge = bridged()
@@ -270,6 +273,7 @@ def test_big_bodies_and_many_lines_are_never_mixed(bridged: Callable[..., Bridge
     assert sizes == [3_000_000, 5] * 4
 
 
+@pytest.mark.slow
 def test_what_is_no_request_is_answered_too(bridged: Callable[..., Bridged]) -> None:
     """And the next line is read."""
     bridge = bridged()
@@ -300,6 +304,7 @@ def test_the_end_of_stdin_ends_a_server_that_never_listens(bridged: Callable[...
     assert bridge.end()[0] == 0
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_gives_its_status(bridged: Callable[..., Bridged]) -> None:
     """What it wrote to stderr is passed on."""
     bridge = bridged()
@@ -422,6 +427,7 @@ def posted(*argv: str, body: bytes = b"{}", **env: str) -> subprocess.CompletedP
     )
 
 
+@pytest.mark.slow
 def test_an_answer_is_passed_on_raw(poster: str) -> None:
     """A big one too."""
     body = b'{"done":false}\n\r\n\x00\xff' + b"y" * 2_000_000
@@ -429,6 +435,7 @@ def test_an_answer_is_passed_on_raw(poster: str) -> None:
     assert (found.returncode, found.stdout, found.stderr) == (0, body, b"")
 
 
+@pytest.mark.slow
 def test_an_answer_is_passed_on_as_it_comes(poster: str) -> None:
     """The first half is there before the second one is sent."""
     GO.clear()
@@ -446,6 +453,7 @@ def test_an_answer_is_passed_on_as_it_comes(poster: str) -> None:
     assert process.wait() == 0
 
 
+@pytest.mark.slow
 def test_an_http_error(poster: str) -> None:
     """The status on stderr, the body on stdout."""
     found = posted(poster + "/error")
@@ -453,6 +461,7 @@ def test_an_http_error(poster: str) -> None:
     assert b"HTTP status 404 Not Found" in found.stderr
 
 
+@pytest.mark.slow
 def test_an_answer_that_breaks_off(poster: str) -> None:
     """What came is there, and it is a failure."""
     found = posted(poster + "/cut", body=b"abcdef")
@@ -460,6 +469,7 @@ def test_an_answer_that_breaks_off(poster: str) -> None:
     assert found.stderr
 
 
+@pytest.mark.slow
 def test_nobody_listens(poster: str) -> None:
     """A message, and no traceback. The address comes from the variable that is named."""
     found = posted("--host-from", "SOME_HOST", poster, SOME_HOST="127.0.0.1:1")

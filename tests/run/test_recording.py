@@ -321,6 +321,7 @@ def test_values_that_look_secret(argv: list[str], kept: list[str]) -> None:
     assert recordings.redacted(["agent", *argv]) == ["agent", *kept]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("piece", ["key", "a", "-key", '"key":"\\', "://", "key=", "Bearer "])
 def test_redacting_is_quick_whatever_stands_there(piece: str) -> None:
     """An argument of the largest size holds nothing up: a record begins before the agent does."""

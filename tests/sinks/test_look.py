@@ -224,6 +224,7 @@ def failed_tests(tmp_path_factory: pytest.TempPathFactory) -> str:
     return done.stdout
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("detail", ["minimal", "normal", "verbose"])
 @pytest.mark.parametrize("ci", [None, "github", "gitlab"])
 def test_a_failed_test_run_shows_the_failure(failed_tests: str, detail: Any, ci: Any) -> None:

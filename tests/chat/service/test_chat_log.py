@@ -14,12 +14,17 @@ from penstock.chat.history.entries import Entry, Prompted, StopRequested, TurnBe
 from penstock.chat.history.frames import Deleted
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.counters import Counters
+from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.log.chat_log import ChatLog
 from penstock.chat.service.nodes import ThisNode, Unclaimed
+from penstock.chat.service.shared import Shared
+from penstock.chat.service.slots import Slots
 from penstock.chat.service.turns.lost_turns import ROWS_LOST, end_lost
+from penstock.chat.service.turns.turn_loop import TurnLoop
 from penstock.chat.store.protocol import Fenced, StoreFailed, Submitted, UnknownChat
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.store.sqlite import SqliteStore
+from penstock.run.run import Run
 
 if TYPE_CHECKING:
     from conftest import StoreFile
@@ -268,6 +273,36 @@ def test_a_store_that_lost_entries(place: StoreFile, event: ev.Event) -> None:
             assert not log.claim.rows_lost
 
     asyncio.run(use())
+
+
+def test_a_turn_that_waits_again_does_not_begin_again(place: StoreFile) -> None:
+    """A restored store can have a turn as it was before it began: it is ended, and no second run is made of it."""
+    runs: list[str] = []
+
+    def never(chat: ChatRow, prompt: str) -> Run:
+        runs.append(prompt)
+        raise AssertionError("a second run")
+
+    async def use() -> None:
+        async with await place.open("c") as store:
+            log = await opened(store)
+            shared = Shared(
+                store=store,
+                limits=ServiceLimits(),
+                run=never,
+                now=lambda: 1_000,
+                history=None,
+                this_node=ThisNode(),
+                slots=Slots(1),
+            )
+            turns = TurnLoop(log, shared)
+            turns._begun.add((await write(log, Prompted(1, "p"))).ready[0])
+            assert await turns.run_next(None)
+            view, _ = await log.turn(1)
+            assert (view.outcome, view.reason) == ("cut_off", ROWS_LOST)
+
+    asyncio.run(use())
+    assert runs == []
 
 
 def test_a_chat_at_rest_that_lost_entries(place: StoreFile) -> None:

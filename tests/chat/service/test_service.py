@@ -219,6 +219,7 @@ def question() -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_for_a_person_holds_nobody_up(home: Home) -> None:
     """With one place for agents, another chat works while a question stands, and the answer goes through after it."""
     home.peer()
@@ -538,6 +539,7 @@ def test_the_rows_of_a_turn_are_its_own(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_turns_are_given_page_by_page(home: Home) -> None:
     """Those before a turn, newest first in pages, also where some were taken back out of their order."""
     home.scripted("held", "claude/text.nopartial", "--speed=0", f"--hold=1:{home.folder}/go")

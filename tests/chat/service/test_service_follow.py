@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from typing import TYPE_CHECKING
 
+import pytest
 from waiting import until_true
 
 from penstock import events as ev
@@ -53,6 +54,7 @@ def test_a_stop_from_elsewhere_stops(home: Home) -> None:
     asyncio.run(use())
 
 
+@pytest.mark.slow
 def test_an_answer_from_elsewhere_reaches_the_agent(home: Home) -> None:
     """The run that waits gets it, and the question is open no more."""
     home.peer()

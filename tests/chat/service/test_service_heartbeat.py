@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from waiting import until_true
 
 from penstock.chat.service.limits import ServiceLimits
@@ -67,6 +68,7 @@ async def shows(home: Home, service: Service, id: str, count: int) -> None:
     await until_true(lambda: service.chat(id).turns == count)
 
 
+@pytest.mark.slow
 def test_it_comes_an_interval_after_the_last_turn(home: Home) -> None:
     """Not sooner, and the next one an interval after the end of that."""
 
@@ -100,6 +102,7 @@ def test_it_comes_an_interval_after_the_last_turn(home: Home) -> None:
     asyncio.run(use())
 
 
+@pytest.mark.slow
 def test_it_is_due_by_the_log_after_a_restart(home: Home) -> None:
     """What passed while Penstock was not there counts."""
 
@@ -167,6 +170,7 @@ def test_it_is_skipped_while_the_chat_is_busy(home: Home) -> None:
     asyncio.run(use())
 
 
+@pytest.mark.slow
 def test_it_gives_way_to_a_message(home: Home) -> None:
     """One that runs is cancelled by a person's message, which is next; one that waits is taken back."""
     home.scripted("held", "claude/text.nopartial", "--speed=0", f"--hold=1:{home.folder}/go")

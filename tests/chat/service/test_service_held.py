@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import pytest
 from waiting import PATIENCE, STEP, until_true
 
 from penstock.chat.history.entries import Released
@@ -82,6 +83,7 @@ def test_a_stop_holds_the_queue_until_it_is_released(home: Home) -> None:
     asyncio.run(second(id))
 
 
+@pytest.mark.slow
 def test_a_hold_ends_with_what_is_held(home: Home) -> None:
     """If all of it is taken back, the next message begins at once; so does one after a stop that held nothing."""
     slow(home)
@@ -130,6 +132,7 @@ def test_a_second_stop_holds_what_came_after_the_first(home: Home) -> None:
     asyncio.run(use())
 
 
+@pytest.mark.slow
 def test_a_stop_at_a_question_holds_the_queue(home: Home) -> None:
     """A question that is open when the person stops leads to nothing more."""
     home.peer()

@@ -51,6 +51,7 @@ async def step(service: Service, chance: random.Random, asked: set[str]) -> None
     await asyncio.sleep(chance.choice([0, 0, 0.01, 0.1]))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_random_requests_keep_the_grammar(home: Home, seed: int) -> None:
     """Prompts, stops, answers and restarts; at the end a fold of all rows shows what the summaries show."""

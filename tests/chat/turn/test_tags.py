@@ -20,7 +20,7 @@ from penstock.chat.reasoning_tags import (
     strip_tags,
 )
 
-MANY = examples(60, 400)
+MANY = examples(25, 400)
 
 PIECES = st.sampled_from([
     "<think>", "</think>", "<thinking>", "</thinking>", "<tool_call>", "</tool_call >", "<function=ls>", "</function>",

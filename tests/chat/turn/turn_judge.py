@@ -14,7 +14,7 @@ from penstock.core.normalizer.normalizer import Normalizer
 from penstock.core.normalizer.outcome import Exit
 from penstock.events import BlockEnded, BlockStarted, Event, MessageEnded
 
-FEW = examples(25, 150)
+FEW = examples(12, 150)
 
 STATUSES = {turns.WORKING, turns.PLANNING, turns.DELEGATING, turns.ASKING}
 STATUSES |= {*turns.CALLING.values(), *turns.NOTICED.values()}

@@ -247,6 +247,7 @@ def test_a_turn_that_waits_says_so(shared: Gateway) -> None:
         assert turns[1]["state"] == "queued"
 
 
+@pytest.mark.slow
 def test_turns_come_page_by_page(client: httpx.Client, shared: Gateway) -> None:
     """The newest, or those before one, oldest first; and whether there are earlier ones."""
     chat = shared.chat()
@@ -579,6 +580,7 @@ def test_files_of_this_version_are_asked_for_once(shared: Gateway) -> None:
         assert client.get(prefix + "app.jsx").status_code == 404
 
 
+@pytest.mark.slow
 def test_asked_all_at_once(shared: Gateway) -> None:
     """Many requests at the same time are answered, each with its own answer."""
     chats = {shared.chat(title=f"chat {number}"): f"chat {number}" for number in range(10)}

@@ -62,7 +62,7 @@ def test_streams_are_told_and_agents_are_ended(served: Served, number: int, expe
         assert turn["reason"]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("streams", [0, 5])
 def test_an_idle_server_ends(served: Served, streams: int) -> None:
     """With nothing to do, with viewers or without, it exits with 0."""

@@ -19,6 +19,7 @@ SECONDS = 120
 """Seconds in which the program ends."""
 
 
+@pytest.mark.slow
 def test_a_limit_of_the_system(tmp_path: Path, page: Path) -> None:
     """The server may make no file larger, as with a quota: nothing can be kept until the limit is lifted."""
 

@@ -36,6 +36,7 @@ def serving(started: Serve) -> str:
     return line
 
 
+@pytest.mark.slow
 def test_no_link_is_in_a_log(serve: Callable[..., Serve]) -> None:
     """Without a terminal the log has no code; `penstock link` prints one, which works once, and a new one each time."""
     started = serve("--port=0", prints_link=False)
@@ -57,6 +58,7 @@ def test_no_link_is_in_a_log(serve: Callable[..., Serve]) -> None:
     assert "code" not in err
 
 
+@pytest.mark.slow
 def test_a_server_that_ended_gets_no_token(serve: Callable[..., Serve]) -> None:
     """Whoever has its port now is not asked."""
     started = serve("--port=0")

@@ -51,7 +51,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.skipif(NODE is None, reason="there is no node")
 @pytest.mark.parametrize("unit", sorted(path.name for path in UNITS.glob("*.test.js")))
 def test_modules_in_node(unit: str, copied: Path) -> None:

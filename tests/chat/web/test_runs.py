@@ -291,6 +291,7 @@ def loops(own: Callable[..., Gateway]) -> Loops:
     return Loops(own())
 
 
+@pytest.mark.slow
 def test_a_loop_is_shown_with_its_rounds(loops: Loops) -> None:
     """The stream has the rounds with their results, each step, the replies as turns, and what it cost."""
     status, _ = loops.desk.run(loops.desk.settings("fixer", checks=("echo looked; test -e done",)))

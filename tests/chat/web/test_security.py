@@ -421,6 +421,7 @@ def test_a_body_has_a_limit(shared: Gateway, program: httpx.Client) -> None:
     assert refused(chunked) == (413, "content_too_large")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("character", ["é", "\x01", "🌍", '"', "x"])
 def test_a_prompt_counts_as_it_is_and_not_as_it_is_written(
     shared: Gateway, program: httpx.Client, character: str

@@ -29,6 +29,7 @@ from penstock.errors import UsageError
 from penstock.run.history import History
 
 
+@pytest.mark.slow
 def test_the_link_leads_to_a_chat(serve: Callable[..., Serve], tmp_path: Path) -> None:
     """Who follows the link is logged in, and chats; a signal ends it all, and the next start has the chat."""
     started = serve("--port=0", "--agent=scripted")
@@ -65,6 +66,7 @@ def test_the_link_leads_to_a_chat(serve: Callable[..., Serve], tmp_path: Path) -
     assert turn["message"] == viewer.turns[1]["message"]
 
 
+@pytest.mark.slow
 def test_what_it_keeps_is_for_its_owner_alone(serve: Callable[..., Serve]) -> None:
     """The data directory and every file in it can be read by nobody else."""
     started = serve("--port=0")
@@ -85,6 +87,7 @@ def test_a_directory_that_others_can_read_is_closed(serve: Callable[..., Serve],
     assert f"{started.data} could be read by others (mode 0755); now it cannot (0700)" in started.end()[2]
 
 
+@pytest.mark.sample(72)
 @pytest.mark.parametrize("name", [".profile", "home", "docs-of-mine", "history"])
 def test_a_directory_with_files_of_others_stays_open(serve: Callable[..., Serve], tmp_path: Path, name: str) -> None:
     """`--data /` or a home directory is an error: closed, nobody else could work on this machine."""
@@ -104,6 +107,7 @@ def test_a_directory_with_files_of_others_stays_open(serve: Callable[..., Serve]
     assert [path.name for path in data.iterdir()] == [name]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is that of Linux")
 def test_the_environment_of_the_server_has_no_secret(serve: Callable[..., Serve]) -> None:
     """Not even that with which it was started, which root can read."""
@@ -118,6 +122,7 @@ def test_the_environment_of_the_server_has_no_secret(serve: Callable[..., Serve]
             environ.read_bytes()
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_while_an_agent_works(serve: Callable[..., Serve], tmp_path: Path) -> None:
     """Ctrl-C kills what runs; the turn is marked, and nothing of it runs again."""
     started = serve("--port=0", "--agent=staying")
@@ -163,7 +168,7 @@ def test_a_port_that_is_taken_is_refused(serve: Callable[..., Serve]) -> None:
     assert err.startswith(f"penstock: port {port} of 127.0.0.1 is taken; ")
 
 
-@pytest.mark.sample(18)
+@pytest.mark.sample(54)
 @pytest.mark.parametrize(
     ("flags", "env", "told"),
     [
@@ -231,6 +236,7 @@ def test_it_is_open_to_others_when_told_so(serve: Callable[..., Serve]) -> None:
     assert not (started.data / "token").exists()
 
 
+@pytest.mark.slow
 def test_a_unix_socket_is_for_its_owner_and_group(serve: Callable[..., Serve], tmp_path: Path) -> None:
     """It takes the place of one that was left behind, is for no stranger, and goes with the server."""
     path = tmp_path / "socket"

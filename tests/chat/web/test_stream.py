@@ -200,6 +200,7 @@ def test_the_header_is_over_the_query(shared: Gateway, told: Told) -> None:
 # --- cuts ---
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("deltas", [False, True])
 def test_random_cuts_lose_nothing(shared: Gateway, deltas: bool) -> None:
     """Viewers whose connections are cut at random bytes, again and again, while text comes, end with the same text."""

@@ -295,6 +295,7 @@ def test_a_loop_that_is_left(place: Any, short: Any) -> None:
     place.nothing_left(run.mark)
 
 
+@pytest.mark.slow
 def test_many_at_once_in_an_event_loop(place: Any) -> None:
     """Many runs at once in one loop get their own answers."""
 
@@ -449,6 +450,7 @@ def test_limits_count_where_no_option_is_given(place: Any, short: Any) -> None:
     assert place.whole(run, events).outcome == "ok"
 
 
+@pytest.mark.slow
 def test_penstock_is_stopped_as_a_whole(place: Any, tmp_path: Path) -> None:
     """Nothing is lost while Penstock itself stands still, though the agent exits meanwhile without a look back."""
     file = tmp_path / "program.py"

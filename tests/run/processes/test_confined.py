@@ -76,6 +76,7 @@ def test_only_its_directory_is_there(shop: Path) -> None:
     assert not planted.exists()
 
 
+@pytest.mark.sample(5)
 @pytest.mark.usefixtures("_bubblewrap")
 @pytest.mark.parametrize("script", ["exit 3", "kill -9 $$", "kill -TERM $$", "kill -SEGV $$", "cat >/dev/null; exit 0"])
 def test_the_end_is_that_of_an_unconfined_run(shop: Path, script: str) -> None:

@@ -112,6 +112,7 @@ def test_a_fork_leaves_the_original(scripted: Agent) -> None:
     assert scripted.conversation(session_id="s1", fork=True).ask("five").reply == "one;four;five"
 
 
+@pytest.mark.slow
 def test_a_fork_that_failed_is_tried_again(scripted: Agent) -> None:
     """A fork whose first prompt failed still leaves the original as it is."""
     chat = scripted.conversation()
@@ -150,6 +151,7 @@ def test_an_agent_that_renames_the_session(scripted: Agent) -> None:
     assert chat.ask("three").reply == "one;renamed;three"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("failure", ["refused", "early", "renamed and refused"])
 def test_a_failed_prompt_is_asked_again(scripted: Agent, failure: str) -> None:
     """After a run that failed before the model answered, the conversation is what it was."""
@@ -230,6 +232,7 @@ def test_a_run_of_before_is_not_started(scripted: Agent) -> None:
     assert chat.ask("two").reply == "one;two"
 
 
+@pytest.mark.slow
 def test_a_run_that_is_dropped_frees_the_conversation(scripted: Agent) -> None:
     """A run that no code can read any more does not block the next prompt."""
     chat = scripted.conversation()

@@ -31,7 +31,7 @@ TABLE: list[tuple[str, object, bool, str, str | None, int | None, str]] = [
 """Faults that need a real process. All others, with their times, are in `tests/run/test_lifecycle.py`."""
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("mode", "value", "slow", "outcome", "reason", "status", "reply"), TABLE)
 def test_fault(
     place: Any,
