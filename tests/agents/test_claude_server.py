@@ -284,7 +284,8 @@ def test_an_interrupt_withdraws_the_question(folder: str) -> None:
     """The program cancels its request; then the call fails, without having been refused."""
     found = played(folder, "interrupt_question")
     assert [answer.by for answer in found.of(QuestionAnswered)] == ["withdrawn"]
-    assert not found.of(ToolReturned)[-1].refused
+    returned = found.of(ToolReturned)[-1]
+    assert (returned.text, returned.is_error, returned.refused) == ("interrupted", True, False)
     assert found.sent[-1]["request"] == {"subtype": "interrupt"}
 
 

@@ -271,6 +271,15 @@ def test_an_error_without_a_message() -> None:
     assert unbegun.over
 
 
+def test_an_error_that_is_told_twice() -> None:
+    """Of a model that does not exist opencode tells twice, the second time with a stack trace: it is shown once."""
+    dialogue = begun()
+    first, again = "Model not found: x.", "ProviderModelNotFoundError: Model not found: x.\n    at <anonymous> (a.js:1)"
+    said = [{"name": "UnknownError", "data": {"message": text}} for text in (first, again, "Out of memory")]
+    found = read(dialogue, *(event("session.error", error=error) for error in said))
+    assert [each.text for each in found if isinstance(each, up.Notice)] == [first, "Out of memory"]
+
+
 def test_an_error_that_was_overcome() -> None:
     """The answer after a compaction takes it back."""
     overflow = event("session.error", error={"name": "ContextOverflowError", "data": {"message": "too long"}})

@@ -155,6 +155,19 @@ def test_what_a_call_proposes() -> None:
     assert of(read(call("Bash", {"file_path": "/p/a", "content": "x"})), up.ToolCall)[0].changes is None
 
 
+def test_a_report_of_a_sub_agent_is_what_it_said() -> None:
+    """What the program adds for the model, the agent's id and its figures, is not in the result."""
+    report, added = "The helper reports one file.\nagentId: none.", "agentId: a1 (use SendMessage)\n<usage>x: 1</usage>"
+    blocks = [{"type": "text", "text": text} for text in (report, added)]
+    details = {"status": "completed", "agentId": "a1", "content": blocks[:1], "totalDurationMs": 856}
+    [told] = of(read(returned(details, content=blocks)), up.ToolReturn)
+    assert (told.text, told.duration_ms) == (report, 856)
+    launched = {"status": "async_launched", "agentId": "a1"}
+    assert of(read(returned(launched, "Launched.")), up.ToolReturn)[0].text == "Launched."
+    other = {"status": "completed", "agentId": "a1", "content": [{"type": "text", "text": "Another."}]}
+    assert of(read(returned(other, content=blocks)), up.ToolReturn)[0].text == f"{report}\n{added}"
+
+
 ODD = [None, True, 0, -1, 1e300, 10**30, "", "text", [], [None], [[]], {}, {"x": None}, [{"lines": 3}]]
 
 

@@ -193,7 +193,7 @@ def test_a_result_names_its_call_unless_it_follows_it() -> None:
     """Parallel calls stay readable."""
     run = Run().call("a", "Bash", {"command": "x"}).call("b", "Grep", {"pattern": "y"})
     run.result("b", "found").result("a", "ok").result("z", "")
-    assert run.shown().splitlines()[2:] == ["[claude] ✓ found", "[claude] ✓ $ x: ok", "[claude] ✓ (no output)"]
+    assert run.shown().splitlines()[2:] == ["[claude] ✓ found", "[claude] ✓ $ x: ok", "[claude] ✓ done"]
 
 
 RESULTS = [
@@ -208,6 +208,8 @@ RESULTS = [
     ({"text": "\n \n\x1b[31mred\x1b[0m\n\n", "is_error": False, "exit_code": 0}, "✓ red (3 lines)"),
     ({"text": "x" * 500, "is_error": False}, "✓ " + "x" * 120 + "…"),
     ({"text": "so far", "is_error": False, "complete": False}, "◌ no result was reported: so far"),
+    ({"text": "", "is_error": False}, "✓ done"),  # as gemini's of a file that was read: that it was empty is not said
+    ({"text": "", "is_error": False, "output_reported": False}, "✓ (output not reported)"),
 ]
 
 

@@ -203,6 +203,8 @@ _ERROR_FRAME = re.compile(r"<tool_use_error>(.*)</tool_use_error>", re.DOTALL)
 _OUTPUT_FRAME = re.compile(r"<persisted-output>\n(.*)\n</persisted-output>", re.DOTALL)
 _DURATIONS = ("durationMs", "totalDurationMs")
 _COMMAND_OUTPUT = re.compile(r"<local-command-std(?:out|err)>(.*)</local-command-std(?:out|err)>", re.DOTALL)
+_INTERRUPTED = "The user doesn't want to proceed with this tool use."
+"""Beginning of the result of a call that was interrupted, by whomever. A rejected call has other words."""
 PLAN_TOOLS = frozenset({"TodoWrite", "todo_write"})
 
 
@@ -434,7 +436,15 @@ def _tool_result(block: dict[str, Any], details: dict[str, Any], lane: str | Non
 
 
 def _unframed(text: str, failed: bool, details: dict[str, Any]) -> str:
-    """Return a result without the tags that the program puts around its own error, and around a long output."""
+    """Return a result without what the program adds to it for the model.
+
+    Such are tags around its own error and around a long output, advice after an interrupt, and figures after the
+    report of a sub-agent.
+    """
+    if failed and text.startswith(_INTERRUPTED):
+        return "interrupted"
+    if "agentId" in details and (report := text_of(details.get("content"))) and text.startswith(report):
+        return report
     framed = (_ERROR_FRAME if failed else _OUTPUT_FRAME).fullmatch(text)
     return framed[1] if framed is not None and (failed or "persistedOutputPath" in details) else text
 

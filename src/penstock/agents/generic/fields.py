@@ -141,7 +141,11 @@ def role_of(name: str, layers: Sequence[Layer]) -> str:
         if role or (source and source in MODEL_ROLES | TOOL_ROLES | USER_ROLES):
             return role or source
     said = words(name)
-    return "user" if said & {"user", "human", "prompt"} else "system" if "system" in said else ""
+    return "user" if said & _GIVEN else "system" if "system" in said else ""
+
+
+_GIVEN = frozenset({"user", "human", "prompt", "attachment", "attached", "enqueue", "queue"})
+"""Words in the names of events with what the model is given, which session files of agents have beside what it said."""
 
 
 def texts_in(name: str, layers: Sequence[Layer]) -> list[Found]:

@@ -84,6 +84,7 @@ class OpenCodeServer:
         self._writing = ""  # the model's message that is not completed
         self._answer: Result | None = None
         self._trouble = Failure("the turn ended without an answer")
+        self._last_error = ""  # the last error of the session
         self._handlers: dict[str, Callable[[Fields], Sequence[Update]]] = {
             "message.part.delta": self._delta,
             "message.part.updated": self._part,
@@ -277,9 +278,10 @@ class OpenCodeServer:
         notice = Notice("error", failed.reason, "error", lane, cause=failed.cause)
         if not ours:
             return (notice,)
-        self._trouble = failed
+        # Some are told twice, such as a model that does not exist: the second time with a stack trace.
+        again, self._trouble, self._last_error = failed.reason == self._last_error, failed, failed.reason
         # A prompt that never becomes a turn has no idle.
-        return (notice, failed, *(() if self._busy or self._replied else self._reply()))
+        return (*(() if again else (notice,)), failed, *(() if self._busy or self._replied else self._reply()))
 
     # --- messages --------------------------------------------------------------------------------------
 

@@ -157,7 +157,7 @@ class Results:
             return None
         words = _joined(name, *notes, shown[0])
         if not words or (not shown[0] and name and event.complete):
-            words = _joined(name, *notes, "(no output)" if event.output_reported else "(output not reported)")
+            words = _joined(name, *notes, _without_text(event, kind))
         below: list[Piece] = [("dim", f"\n{line}") for line in shown[1:]]
         return ResultLines([_mark(event), ("dim", words + figures)], "", below)
 
@@ -198,6 +198,16 @@ class Results:
         rows = [] if was_shown or not self._visibility.shows_diffs else edits.diffs(changes, self._format.paths, limit)
         text = clean(event.text).strip("\n") if verbose else ""
         return ResultLines(pieces, "", [("dim", f"\n{text}"), *rows] if text else rows)
+
+
+def _without_text(event: ToolReturned, kind: str) -> str:
+    """Return the words for a result without text.
+
+    Only that of a command says that there was none: some agents keep what a tool has read for the model.
+    """
+    if not event.output_reported:
+        return "(output not reported)"
+    return "(no output)" if kind == "execute" else "done"
 
 
 def _mark(event: ToolReturned) -> Piece:
