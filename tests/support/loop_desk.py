@@ -108,7 +108,7 @@ class Desk:
 
     def settings(self, *agents: str, **fields: object) -> Settings:
         """Return settings with these agents of work, and a check for a file."""
-        defaults: dict[str, object] = {"checks": ("test -e done",)}
+        defaults: dict[str, object] = {"checks": ("test -e done",), "sandbox": "off"}
         return Settings(work=RoleAgents(agents=agents), **{**defaults, **fields})  # type: ignore[arg-type]
 
     def penstock(self, *words: str) -> subprocess.CompletedProcess[str]:

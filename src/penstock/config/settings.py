@@ -77,6 +77,7 @@ LOOP: dict[str, Rule] = {
     "sign": _switch,
     "candidates": _words,
     "notify": _text,
+    "check_network": _one_of("all", "none"),
 }
 LOOP_ROLE: dict[str, Rule] = {"agents": _words, "model": _text, "allow": _one_of("default", "edits", "all")}
 AGENT: dict[str, Rule] = {

@@ -7,7 +7,7 @@ import select
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from penstock.loop.steps import MAX_OUTPUT_CHARS, CommandEnded
@@ -37,6 +37,7 @@ class CommandRun:
         env: whole environment.
         seconds: time limit.
         is_stopped: asked every `POLL_SECONDS` whether the command is to be ended.
+        confinement: words that start bubblewrap; () if the command is not confined.
     """
 
     def __init__(
@@ -46,12 +47,14 @@ class CommandRun:
         env: Mapping[str, str],
         seconds: float = DEFAULT_SECONDS,
         is_stopped: Callable[[], bool] = lambda: False,
+        confinement: Sequence[str] = (),
     ) -> None:
         self._command = command
         self._cwd = cwd
         self._env = env
         self._seconds = seconds
         self._is_stopped = is_stopped
+        self._confinement = confinement
         self._pieces: deque[bytes] = deque()
         self._held = 0
         self.has_left: bool = False
@@ -66,7 +69,8 @@ class CommandRun:
         began = time.monotonic()
         # One pipe for both, so that their lines are in order. There is no terminal, and the input is empty.
         words = [SHELL, "-c", f"exec 2>&1\n{self._command}"]
-        process = Process(words, {**self._env, "PWD": str(self._cwd)}, str(self._cwd), uuid.uuid4().hex)
+        env, mark = {**self._env, "PWD": str(self._cwd)}, uuid.uuid4().hex
+        process = Process(words, env, str(self._cwd), mark, confinement=self._confinement)
         process.close_fd(process.stdin)
         try:
             reason = self._read(process, began + self._seconds)

@@ -27,6 +27,7 @@ from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import Journal
 from penstock.loop.loops import check_log, held_folder, read_prompt, recording_folder, setup_log
 from penstock.loop.next import next_effect, touched_end
+from penstock.loop.reach import check_sandbox, confinement_of, environment_of, surroundings_of
 from penstock.loop.rows import (
     AnyRow,
     LoopEnded,
@@ -58,15 +59,16 @@ from penstock.loop.steps import (
     TreeReset,
 )
 from penstock.loop.workspace import CannotStore, LoopWorkspace
-from penstock.repo.git import GitError, clean_environment
+from penstock.repo.git import GitError
 from penstock.repo.place import LEFT_RUNNING, TreeAbandoned
 from penstock.run.agent import Agent
 from penstock.run.history import now_ms
-from penstock.run.inside import FOLDER_MARK, LOOP_MARK
+from penstock.run.inside import FOLDER_MARK
 from penstock.run.launch import features_of
 from penstock.run.marked import end_marked
 from penstock.run.programs import stopped_by
 from penstock.run.resuming import can_resume
+from penstock.run.sandbox import Network, Surroundings
 
 if TYPE_CHECKING:
     from penstock.config.settings import Config
@@ -106,6 +108,7 @@ class Engine:
         self._listener = listener
         self._inbox = LoopInbox(journal.folder)
         began, data = self.state.began, journal.folder.parent.parent
+        self._data = data
         count = 1 + len(began.settings.candidates)
         self._workspaces = [LoopWorkspace(data, journal.folder, began, number) for number in range(count)]
         """Tree of the loop, and those of the candidates by their numbers."""
@@ -127,6 +130,7 @@ class Engine:
         Raises:
             PenstockError: it cannot continue; its journal is whole, and it can be resumed.
         """
+        check_sandbox(self.state.settings)
         try:
             with stopped_by(self._is_stopped):
                 self._note_gone_trees()
@@ -290,7 +294,7 @@ class Engine:
                 return self._workspaces[step.candidate].make(self.state.protects, step.tree)
             case RunSetup():
                 workspace = self._workspaces[step.candidate]
-                return self._command(workspace, step.command, setup_log(self.journal.folder, step.candidate))
+                return self._command(workspace, step.command, setup_log(self.journal.folder, step.candidate), "all")
             case ResetTree():
                 workspace = self._workspaces[step.candidate]
                 workspace.put_held_aside(held_folder(self.journal.folder, self.state, step.candidate))
@@ -311,11 +315,15 @@ class Engine:
                 ours = [it.commit.commit for it in self.state.rounds if it.commit is not None]
                 return self._workspace.publish(step, ours)
 
-    def _environment(self) -> Mapping[str, str]:
-        marks = {LOOP_MARK: self.state.began.loop, FOLDER_MARK: os.path.realpath(self.journal.folder)}
-        return {**clean_environment(os.environ), **marks}
+    def _environment(self, agent: str | None = None) -> Mapping[str, str]:
+        return environment_of(self.state.began.loop, self.journal.folder, self._config, agent)
 
-    def _command(self, workspace: LoopWorkspace, command: str, log: Path) -> CommandEnded:
+    def _surroundings(self, workspace: LoopWorkspace) -> Surroundings:
+        return surroundings_of(self._data, workspace.repository, workspace.path)
+
+    def _command(
+        self, workspace: LoopWorkspace, command: str, log: Path, network: Network | None = None
+    ) -> CommandEnded:
         seconds = self.state.settings.check_seconds or DEFAULT_SECONDS
         left = self.state.unfinished_budget().ms
         if left is not None:
@@ -326,7 +334,9 @@ class Engine:
         if directory is None:
             reason = f"{self.state.began.directory} is no longer a directory of the tree"
             return CommandEnded(reason=reason, aside=workspace.taken_aside(), put_back_settings=before)
-        run = CommandRun(command, directory, self._environment(), seconds, self._is_stopped)
+        env, around, settings = self._environment(), self._surroundings(workspace), self.state.settings
+        confinement = confinement_of(settings, around, directory, env, network or settings.check_network)
+        run = CommandRun(command, directory, env, seconds, self._is_stopped, confinement.words)
         ended = run.to_end(log)
         ended = self._workspace.compared().added_to(ended)
         put_back = before
@@ -437,7 +447,9 @@ class Engine:
             max_cost=step.cost_left if "max_cost" in supported else None,
             max_tokens=step.tokens_left if "max_tokens" in supported else None,
             record=recording_folder(self.journal.folder, step, number),
-            environ=self._environment(),
+            environ=self._environment(step.agent),
+            sandbox=settings.sandbox,
+            surroundings=self._surroundings(self._workspaces[step.candidate]),
             label=f"{step.role}/{self._label(step)}",
             number=number,
             trust=self._trust,

@@ -6,16 +6,18 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from penstock.config.settings import Config
 from penstock.loop.checks import DEFAULT_SECONDS, CommandRun
 from penstock.loop.loops import LoopFolder
+from penstock.loop.reach import confinement_of, environment_of, surroundings_of
 from penstock.loop.state import LoopState
 from penstock.loop.steps import CommandEnded
 from penstock.loop.workspace import LoopWorkspace
-from penstock.repo.git import clean_environment
 from penstock.repo.landing import NotLanded
 from penstock.repo.place import LEFT_RUNNING, TreeAbandoned
-from penstock.run.inside import FOLDER_MARK, LOOP_MARK
+from penstock.run.inside import FOLDER_MARK
 from penstock.run.marked import end_marked
+from penstock.run.sandbox import Network
 
 FOLDER = "landing"
 """Directory in the folder of a loop with the output of these checks."""
@@ -49,7 +51,7 @@ class MergeCheck:
                 workspace.abandon()
                 workspace.make(head, merged)
                 if state.settings.setup:
-                    ended = self._run(state.settings.setup, "setup", head, merged)
+                    ended = self._run(state.settings.setup, "setup", head, merged, "all")
                     if not ended.is_green:
                         return self._red("the setup", state.settings.setup, ended.output)
             for number, command in enumerate(state.settings.checks, 1):
@@ -63,19 +65,21 @@ class MergeCheck:
         finally:
             workspace.close()
 
-    def _run(self, command: str, log: str, head: str, merged: str) -> CommandEnded:
+    def _run(self, command: str, log: str, head: str, merged: str, network: Network | None = None) -> CommandEnded:
         workspace = self._workspace
         workspace.restore(merged)
         workspace.put_back(head)
         workspace.renew(head)
         seconds = self._state.settings.check_seconds or DEFAULT_SECONDS
-        marks = {LOOP_MARK: self._found.id, FOLDER_MARK: os.path.realpath(self._found.path)}
-        env = {**clean_environment(os.environ), **marks}
+        env = environment_of(self._found.id, self._found.path, Config())
         directory = workspace.directory()
         if directory is None:
             ended = CommandEnded(reason=f"{self._state.began.directory} is no longer a directory of the tree")
         else:
-            run = CommandRun(command, directory, env, seconds)
+            settings = self._state.settings
+            around = surroundings_of(self._found.path.parent.parent, workspace.repository, workspace.path)
+            confinement = confinement_of(settings, around, directory, env, network or settings.check_network)
+            run = CommandRun(command, directory, env, seconds, confinement=confinement.words)
             ended = run.to_end(self._found.path / FOLDER / f"{log}.txt")
             if run.has_left:
                 path = workspace.path

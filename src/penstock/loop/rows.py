@@ -13,6 +13,7 @@ import msgspec
 
 from penstock.adapter import Allow
 from penstock.loop.steps import JournalStruct, Result, Step
+from penstock.run.sandbox import Network, Sandbox
 
 VERSION = 1
 """Version of the format. A journal of another version is rejected, never read in part."""
@@ -73,6 +74,10 @@ class Settings(JournalStruct, frozen=True):
     """The user's commit hooks are run."""
     sign: bool = False
     """Commits are signed, as git is configured to do it."""
+    sandbox: Sandbox = "auto"
+    """Confinement of agents and commands."""
+    check_network: Network = "none"
+    """Network of confined checks."""
     wait_ms: int = 0
     """Milliseconds to wait at most until a limit of the agents resets."""
     step_seconds: float | None = None

@@ -17,6 +17,7 @@ from penstock.loop.check_files import changes_to_look_at
 from penstock.loop.loops import tree_names
 from penstock.loop.project_guard import ProjectGuard
 from penstock.loop.prompts import is_conventional
+from penstock.loop.reach import hidden_variables
 from penstock.loop.rows import LoopBegan
 from penstock.loop.state import LoopState
 from penstock.loop.steps import (
@@ -382,7 +383,8 @@ class LoopWorkspace:
         changes = RepositoryChanges()
         if self.began.settings.hooks:
             self.put_back(state.protects)
-            result = run_hooks(tree, result.message, env={FOLDER_MARK: os.path.realpath(self.folder)})
+            env = {**hidden_variables(), FOLDER_MARK: os.path.realpath(self.folder)}
+            result = run_hooks(tree, result.message, env=env)
             changes = self.compared() if result.ran else changes
             if not result.passed:
                 tree.restore(step.tree)

@@ -12,6 +12,7 @@ Before git runs outside, these must be looked for.
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 import subprocess
 import sys
@@ -26,12 +27,23 @@ from penstock.agents.registry import AGENTS
 from penstock.config.data import data_path
 from penstock.errors import UsageError, shown
 from penstock.run import children
-from penstock.run.sandbox import Confinement, Mode, Surroundings
+from penstock.run.sandbox import Confinement, Mode, Network, Surroundings
 
 EMPTY = ("/tmp", "/var/tmp", "/run")
 """Directories that are empty inside: sockets and files of other programs are there. `/dev/shm` is new with `/dev`."""
+TEMPORARY = ("TMPDIR", "TMP", "TEMP")
+"""Variables that may name a directory for temporary files other than `/tmp`."""
 GIT_READ_ONLY = ("hooks", "info", "config", "config.worktree")
 """Parts of a git directory that start programs or say which are started."""
+CACHES = (".cache", ".npm", ".cargo/registry", ".cargo/git", "go/pkg", ".gradle", ".m2/repository")
+"""Directories of the home in which tools keep what they have fetched. A confined run has others in their place."""
+TOOLCHAINS = (
+    *(".rustup", ".cargo/bin", ".cargo/env", ".nvm", ".fnm", ".volta", ".bun/bin", ".deno/bin", ".pyenv", ".rbenv"),
+    *(".asdf", ".sdkman", "go/bin", ".local/bin", ".local/lib", ".local/share/uv/python", ".local/share/uv/tools"),
+    *(".local/share/mise", ".local/share/pnpm", ".local/share/fnm", ".local/share/pipx", ".local/pipx"),
+    *(".cache/ms-playwright", ".cache/puppeteer"),
+)
+"""Entries of the home with programs that people install there, without logins."""
 PROBE_SECONDS = 10.0
 """Seconds for the start of bubblewrap, which takes a few milliseconds."""
 INSTALL = "install it: apt install bubblewrap, dnf install bubblewrap, or pacman -S bubblewrap"
@@ -52,8 +64,11 @@ class View(msgspec.Struct, frozen=True):
     hidden: tuple[str, ...] = ()
     """Empty inside, wherever they are."""
     hidden_files: tuple[str, ...] = ()
+    caches: tuple[tuple[str, str], ...] = ()
+    """Directories that are written in the place of others."""
     is_writable: bool = True
     """Whether the directory can be written."""
+    has_network: bool = True
     is_own: bool = False
     """Everything is as outside, but for what is hidden."""
 
@@ -66,9 +81,12 @@ def view(
     state: Iterable[str] = (),
     settings: Iterable[str] = (),
     hidden: Iterable[str] = (),
+    more: Iterable[str] = (),
+    caches: Iterable[tuple[str, str]] = (),
     is_writable: bool = True,
+    has_network: bool = True,
 ) -> View:
-    """Return the view of a run in `cwd`; paths that do not exist are left out.
+    """Return the view of a run in `cwd`; paths that do not exist are left out. `more` are further writable places.
 
     Raises:
         UsageError: the directory holds the home directory, or its `.git` could be replaced by the run.
@@ -85,11 +103,13 @@ def view(
         cwd=cwd,
         home=home,
         visible=tuple(path for path in seen if any(_is_below(path, place) and path != place for place in empty)),
-        writable=(*(os.path.realpath(path) for path in state if os.path.exists(path)), *git),
+        writable=(*(os.path.realpath(path) for path in (*state, *more) if os.path.exists(path)), *git),
         read_only=(*(os.path.realpath(path) for path in settings if os.path.exists(path)), *protected),
         hidden=tuple(path for path in covered if os.path.isdir(path)),
         hidden_files=tuple(path for path in covered if not os.path.isdir(path)),
+        caches=tuple(caches),
         is_writable=is_writable,
+        has_network=has_network,
     )
 
 
@@ -133,6 +153,8 @@ def arguments(view: View, *, as_root: bool) -> list[str]:
         words += ["--dev-bind", "/", "/", "--proc", "/proc"]
     else:
         words += ["--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+        words += [] if view.has_network else ["--unshare-net"]
+        words += [word for name in TEMPORARY for word in ("--unsetenv", name)]
         words += ["--uid", str(INSIDE_ID), "--gid", str(INSIDE_ID)] if as_root else []
         words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
         for path in (*EMPTY, view.home):
@@ -143,6 +165,7 @@ def arguments(view: View, *, as_root: bool) -> list[str]:
     if not view.is_own or any(_is_below(view.cwd, path) for path in view.hidden):
         how = "--bind" if view.is_writable else "--ro-bind"
         binds += [(view.cwd, [how, view.cwd, view.cwd])]
+    binds += [(path, ["--bind", place, path]) for place, path in view.caches]
     binds += [(path, ["--bind", path, path]) for path in view.writable]
     binds += [(path, ["--ro-bind", path, path]) for path in view.read_only]
     for _, bind in sorted(binds, key=lambda bind: bind[0].count(os.sep)):  # parents first, else they cover children
@@ -164,6 +187,7 @@ class ToConfine(msgspec.Struct, frozen=True, kw_only=True):
     """Paths that the user named for the run."""
     allow: str
     surroundings: Surroundings
+    network: Network = "all"
 
 
 def confined(run: ToConfine, mode: Mode, *, is_asked: bool) -> Confinement:
@@ -204,11 +228,37 @@ def _view_of(run: ToConfine, hidden: Iterable[str]) -> View:
     view(cwd, home, state=state)  # before a directory is made
     for path in state:
         os.makedirs(path, mode=0o700, exist_ok=True)
-    seen = [*_programs(run.program, env), *run.files, os.path.realpath("/etc/resolv.conf")]
-    inside = os.path.realpath(cwd)
-    visible = [path for path in seen if not _is_below(os.path.realpath(path), inside)]
-    is_writable = run.allow != "read"
-    return view(cwd, home, visible=visible, state=state, settings=settings, hidden=hidden, is_writable=is_writable)
+    around = run.surroundings
+    places = [os.path.realpath(path) for path in (cwd, *around.writable)]
+    seen = (*_programs(run.program, env), *_toolchains(home), *run.files, os.path.realpath("/etc/resolv.conf"))
+    visible = [path for path in seen if not any(_is_below(os.path.realpath(path), place) for place in places)]
+    return view(
+        cwd,
+        home,
+        visible=[*visible, *around.read_only],
+        state=state,
+        settings=settings,
+        hidden=[*hidden, *around.covered],
+        more=around.writable,
+        caches=_caches(around.caches or str(data_path() / "caches"), places[-1], home),
+        is_writable=run.allow != "read",
+        has_network=run.network == "all",
+    )
+
+
+def _toolchains(home: str) -> Iterable[str]:
+    return (os.path.join(home, name) for name in TOOLCHAINS)
+
+
+def _caches(folder: str, place: str, home: str) -> list[tuple[str, str]]:
+    """Make the caches of a working directory; return them with the paths in whose place they are."""
+    key = hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
+    pairs = []
+    for name in CACHES:
+        made = os.path.join(folder, key, name.replace("/", "-").lstrip("."))
+        os.makedirs(made, mode=0o700, exist_ok=True)
+        pairs.append((made, os.path.join(os.path.realpath(home), name)))
+    return pairs
 
 
 @cache
@@ -255,13 +305,16 @@ def _state(folders: Iterable[StateFolder], env: Mapping[str, str], home: str, cw
 
 def _programs(program: str, env: Mapping[str, str]) -> Iterable[str]:
     """Return the places of the agent, of the directories in PATH, and of Penstock, which an agent may start."""
+    folders = [path for path in env.get("PATH", "").split(os.pathsep) if os.path.isabs(path)]
     for path in (program, which("node", path=env.get("PATH", os.defpath))):
         if path is not None:
             real = os.path.realpath(path)
             before, found, _ = real.partition(f"{os.sep}node_modules{os.sep}")
             yield os.path.join(before, "node_modules") if found else real
             yield path
-    yield from (path for path in env.get("PATH", "").split(os.pathsep) if os.path.isabs(path))
+    yield from folders
+    # The programs of an environment of Python need the rest of it.
+    yield from (os.path.dirname(path) for path in folders if os.path.exists(os.path.join(path, "../pyvenv.cfg")))
     yield from (sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
 
 

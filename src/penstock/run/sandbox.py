@@ -14,6 +14,9 @@ Mode = Literal["on", "own", "off"]
 Sandbox = Literal["auto", "on", "own", "off"]
 """Confinement that is asked for; `auto` depends on the agent, on what it may do, and on what starts it."""
 
+Network = Literal["all", "none"]
+"""Network of a confined run: that of this machine, or none but a loopback of its own."""
+
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What the program around a run knows of its confinement."""
@@ -22,6 +25,14 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Mode that `auto` means for agents of the usual kind: they can ask, and change files."""
     hidden: tuple[str, ...] = ()
     """Files and directories of Penstock besides the data directory, such as the file of a store."""
+    covered: tuple[str, ...] = ()
+    """Directories that a run with `on` does not see either, such as the repository beside its tree."""
+    read_only: tuple[str, ...] = ()
+    """Directories in them that it reads."""
+    writable: tuple[str, ...] = ()
+    """Directories that it writes besides its own."""
+    caches: str = ""
+    """Directory with its caches; "": that of its working directory in the data directory."""
 
 
 def automatic(facts: AgentFacts | None, allow: str, surroundings: Surroundings) -> Mode:

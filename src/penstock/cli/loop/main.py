@@ -51,10 +51,12 @@ from penstock.loop.loops import (
     repository_of,
     resume,
 )
+from penstock.loop.reach import check_sandbox
 from penstock.loop.rows import VERSION, LoopBegan, Settings
 from penstock.loop.state import LoopState
 from penstock.repo.repository import Repository, root_of
 from penstock.run.children import become_subreaper
+from penstock.run.confine import machine_problem
 from penstock.run.history import now_ms
 from penstock.run.launch import plan
 from penstock.run.spec import RunSpec
@@ -254,7 +256,10 @@ def _begin(prompt: Path, options: Namespace, display: DisplayOptions) -> int:
     LoopConfig(config, trust=options.trust).value("notify")  # may need --trust, which is said before the work
     if options.dry_run:
         return _dry_run(prompt, settings_state(prompt, options, config))
+    check_sandbox(settings)
     journal = begin_loop(data_directory(), prompt, settings, options.name, current_directory())
+    if settings.sandbox == "auto" and (problem := machine_problem()):
+        notify_problem(f"agents and checks are not confined: {problem}")
     state = fold(journal.rows)
     notify(f"loop {state.began.loop}, branch {state.began.branch}\n")
     if worker := default_worker(options, LoopConfig(config, trust=options.trust)):

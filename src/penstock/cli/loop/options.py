@@ -38,7 +38,7 @@ OF_NEW_LOOPS = (
         "model",
         "route",
     ),
-    *("timeout", "check_timeout", "keep_session", "hooks", "sign", "name"),
+    *("timeout", "check_timeout", "sandbox", "check_network", "keep_session", "hooks", "sign", "name"),
 )
 """Options of a loop that begins: its settings never change afterwards."""
 
@@ -66,7 +66,7 @@ is written `./status`."""
 OF_COMMANDS = ("json", "diff", "now", "squash", "resolve", "discard", "refs")
 """Options that a new loop does not have."""
 
-NEEDS_TRUST = ("check", "setup", "copy", "notify", "allow")
+NEEDS_TRUST = ("check", "setup", "copy", "notify", "allow", "check_network")
 """Keys of `[loop]` and its roles that start programs, copy files, or permit agents to. Those of a project's own file
 count only with --trust."""
 
@@ -125,6 +125,8 @@ def settings_flags(made: Parser) -> None:
     add("--route", choices=("exec", "server", "acp"), help="way in which Penstock talks to the worker")
     add("--timeout", type=seconds_of, metavar="T", help="time limit of one agent's step")
     add("--check-timeout", type=seconds_of, metavar="T", help="time limit of one check (default 30m)")
+    add("--sandbox", choices=("auto", "on", "own", "off"), help="how agents and checks are confined (docs/sandbox.md)")
+    add("--check-network", choices=("all", "none"), help="network of confined checks (default: none)")
     add("--keep-session", action="store_true", help="all rounds are one conversation")
     add("--sign", action="store_true", help="sign the commits, as git is configured to do it")
     add("--no-hooks", dest="hooks", action="store_false", help="do not run your commit hooks")
@@ -235,6 +237,8 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
         keep_session=words.keep_session,
         hooks=words.hooks and config.value("hooks", default=True),
         sign=words.sign or config.value("sign", default=False),
+        sandbox=words.sandbox or config.config.sandbox,
+        check_network=words.check_network or config.value("check_network", default="none"),
         wait_ms=_ms(words.wait, config, "wait") or 0,
         step_seconds=words.timeout,
         check_seconds=words.check_timeout,

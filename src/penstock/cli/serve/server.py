@@ -52,7 +52,7 @@ SPARE_FILES = 512
 TOKEN, BROWSERS, OPENED = "token", "browsers.json", "open.html"
 """Files of the data directory: chats, token, signed-in browsers and, while the server runs, the file of `--open`."""
 
-OWN = {"chats", "token", "browsers", "open", "serving", "docs", "loops", "trees", "aside", "history"}
+OWN = {"chats", "token", "browsers", "open", "serving", "docs", "loops", "trees", "aside", "history", "caches"}
 """First parts of the names of what Penstock keeps in a data directory."""
 
 SHARED_COOKIE = "penstock"
@@ -169,7 +169,7 @@ async def _serve(
             retention=_retention(options),
             history=History(data) if config.keeps_history else None,
             this_node=this_node,
-            hidden=[str(path.absolute()) for path in (data, options.token_file) if path is not None],
+            hidden=_hidden_from_agents(options, data),
         )
         following = asyncio.create_task(logins.follow())
         try:
@@ -188,6 +188,13 @@ async def _serve(
             await logins.browsers.close()
             (data / OPENED).unlink(missing_ok=True)
     return server.ended_by
+
+
+def _hidden_from_agents(options: ServeOptions, data: Path) -> list[str]:
+    """Return the paths of the data directory, of the token and of the database's password."""
+    of_database = os.environ.get("PGPASSFILE") or os.path.expanduser("~/.pgpass")
+    named = (data, options.token_file, options.store_file, Path(of_database))
+    return [str(path.absolute()) for path in named if path is not None]
 
 
 def _retention(options: ServeOptions) -> Retention | None:
