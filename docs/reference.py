@@ -50,6 +50,7 @@ def stub() -> str:
     for module, names in sorted(penstock._EXPORTS.items()):
         # Classes before functions, as ruff sorts them.
         lines += [f"from {module} import {name} as {name}" for name in sorted(names)]
+    lines += ["", "__all__ = [", *(f'    "{name}",' for name in sorted(penstock.__all__)), "]"]
     return "\n".join([*lines, ""])
 
 

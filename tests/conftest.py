@@ -70,7 +70,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if SLOW or any("::" in word for word in config.args):
         return
     seen: Counter[str] = Counter()
-    kept, left = [], []
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
     for item in items:
         test = item.nodeid.partition("[")[0]
         sample = item.get_closest_marker("sample")
@@ -170,7 +171,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
     failures: dict[str, Exception] = {}
-    for recording in pyfuncitem.funcargs["recording"]:
+    group: Any = pyfuncitem.funcargs["recording"]
+    for recording in group:
         try:
             pyfuncitem.obj(**arguments | {"recording": recording})
         except Exception as error:

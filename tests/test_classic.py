@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 
 import pytest
 
@@ -106,11 +107,12 @@ def test_what_was_streamed_is_known_until_the_next_message() -> None:
     """After the stop the message still counts as shown; a new start resets everything."""
     session = StreamingSession()
     session.on_message_start()
-    assert session.state is StreamingState.IDLE
+    states = [session.state]
     session.on_thinking_delta(0, "x")
-    assert session.state is StreamingState.STREAMING
+    states.append(session.state)
     session.on_message_stop()
-    assert session.state is StreamingState.FINALIZED
+    states.append(session.state)
+    assert states == [StreamingState.IDLE, StreamingState.STREAMING, StreamingState.FINALIZED]
     assert session.content_block == NotInBlock()
     assert session.has_any_streamed_content()
     session.on_message_start()
@@ -152,7 +154,12 @@ def test_its_events_keep_the_contract() -> None:
     for _ in range(2):
         session.on_message_start()
         events += session.events
-        for index, tell in enumerate((session.on_thinking_delta, session.on_text_delta, session.on_tool_input_delta)):
+        tells: list[Callable[[int, str], object]] = [
+            session.on_thinking_delta,
+            session.on_text_delta,
+            session.on_tool_input_delta,
+        ]
+        for index, tell in enumerate(tells):
             session.on_content_block_start(index)
             events += session.events
             for piece in ("a", "", "b"):

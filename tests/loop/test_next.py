@@ -10,16 +10,21 @@ from simulated_loop import BASE, BASE_TREE, Script, Simulation, failed, reviewed
 
 from penstock.adapter import Allow
 from penstock.loop.fold import MAX_RETRIES
-from penstock.loop.rows import LoopBudget, LoopResumed, LoopStopRequested, MessageAdded, RoleAgents, Waiting
+from penstock.loop.rows import LoopBudget, LoopResumed, LoopStopRequested, MessageAdded, RoleAgents, StepBegan, Waiting
+from penstock.loop.state import LoopState
 from penstock.loop.steps import (
     CommitRejected,
+    FileChange,
     HeldPath,
     MakeCommit,
     MergeBranch,
     Publish,
     PublishRejected,
+    Result,
     RunAgent,
     RunCheck,
+    RunSetup,
+    Step,
 )
 
 HOUR = 3_600_000
@@ -255,7 +260,40 @@ def test_the_same_remarks_three_times_are_stuck():
         Script((worked(f"t{n}") for n in count(1)), reviews=repeat(reviewed(False, "No  test."))),
     )
     assert loop.run() == 1
-    assert "same remarks" in loop.reason
+    assert loop.reason == "stuck: reviewers made the same remarks in 3 rounds; not approved: No  test."
+
+
+def test_a_stuck_loop_names_its_last_failure() -> None:
+    """Of three rounds with the same tree and other remarks each, the reason has those of the last."""
+    remarks = [reviewed(False, "First."), reviewed(False, "Second."), reviewed(False, "Third.")]
+    loop = Simulation(settings(reviews=(RoleAgents(agents=("codex",)),)), Script(repeat(worked("t1")), reviews=remarks))
+    assert loop.run() == 1
+    assert loop.reason == "stuck: 3 rounds have left the same tree; not approved: Third."
+
+
+def test_changed_tests_are_checked_once_more_with_those_of_the_base() -> None:
+    """A commit with another test file is done only when the check is green with the test files of the base too."""
+    script = Script([worked("t1"), worked("t1")])
+
+    def answer(step: Step, state: LoopState) -> Result:
+        result = script(step, state)
+        look_at = (FileChange(path="test_a.py", change="new"),)
+        return msgspec.structs.replace(result, look_at=look_at) if isinstance(step, MakeCommit) else result
+
+    loop = Simulation(settings(), answer)
+    assert loop.run() == 0
+    with_base = [step.with_base for step in loop.steps(RunCheck)]
+    assert with_base == [False] * (len(with_base) - 1) + [True]
+
+
+def test_the_setup_runs_once_before_all_checks() -> None:
+    """The setup of a loop is run in its tree, before the checks of the base."""
+    loop = Simulation(settings(setup="make setup"), Script([worked("t1"), worked("t1")]))
+    assert loop.run() == 0
+    steps = [row.does for row in loop.rows if isinstance(row, StepBegan)]
+    commands = [step.command for step in steps if isinstance(step, RunSetup | RunCheck)]
+    assert commands[:2] == ["make setup", "make test"]
+    assert commands.count("make setup") == 1
 
 
 def test_an_unchanged_tree_can_be_approved():

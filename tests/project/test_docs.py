@@ -200,7 +200,7 @@ def test_agents_resume_and_fork() -> None:
 def test_agents_allow_edits() -> None:
     """The table of flags leaves out `--allow edits` exactly where the facts of an agent's plain command do."""
     page = (ROOT / "docs/agents/README.md").read_text("utf-8").split("adds these flags:")[1].split("On the others:")[0]
-    refused = {}
+    refused: dict[str, bool] = {}
     for names, edits in re.findall(r"^\| ([a-z, ]+) \|([^|]*)\|[^|]*\|$", page, re.MULTILINE):
         refused |= dict.fromkeys(names.split(", "), edits.strip() == "not supported")
     del refused["agent"]

@@ -292,6 +292,8 @@ def test_hostile_text_is_shown_as_one_text(
         updates.append(up.Text("text", "final", text, place=number, message=message))
     reply = ("" if one_message else "\n\n").join(blocks) + more
     events = events_from(up.Traits(), [*updates, up.Result(reply=reply)])
-    assert events[-1].reply == reply
+    end = events[-1]
+    assert isinstance(end, RunEnded)
+    assert end.reply == reply
     judge_text(events, **look)
     judge_chunks(events)

@@ -73,7 +73,9 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("script", "expected"), CHANGES.values(), ids=CHANGES.keys())
-def test_a_change_is_named_and_its_command_restores_it(kept: Kept, script: str, expected: set[tuple[str, bool]]):
+def test_a_change_is_named_and_its_command_restores_it(
+    kept: Kept, script: str, expected: set[tuple[str, bool]]
+) -> None:
     """Nothing waits for a pipe; after the commands the files are as they were."""
     subprocess.run(["sh", "-ec", script], cwd=kept.git, check=True)
     found = kept.found()
@@ -84,7 +86,7 @@ def test_a_change_is_named_and_its_command_restores_it(kept: Kept, script: str, 
     assert not (kept.git / "rebase-merge").exists()  # with it, git refuses to switch
 
 
-def test_restoring_goes_through_no_link(kept: Kept):
+def test_restoring_goes_through_no_link(kept: Kept) -> None:
     """A link in the place of a directory is replaced; what it names stays, whichever command is run first."""
     other = kept.root.parent / "other"
     other.mkdir()
@@ -97,7 +99,7 @@ def test_restoring_goes_through_no_link(kept: Kept):
     assert kept.found() == []
 
 
-def test_worktrees_of_the_user_are_no_harm(kept: Kept, user: UserRepository):
+def test_worktrees_of_the_user_are_no_harm(kept: Kept, user: UserRepository) -> None:
     """A user may add, move and remove worktrees while a loop runs, and change what is ignored."""
     user.git("worktree", "add", "-q", "-b", "more", "../more")
     user.git("worktree", "move", "../side", "../moved")
@@ -106,7 +108,7 @@ def test_worktrees_of_the_user_are_no_harm(kept: Kept, user: UserRepository):
     assert [one for one in kept.found() if one.is_harm] == []
 
 
-def test_large_files_are_compared_by_size_and_time(kept: Kept, monkeypatch: pytest.MonkeyPatch):
+def test_large_files_are_compared_by_size_and_time(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that became large, and many large ones, are named and not read."""
     monkeypatch.setattr(git_files, "MAX_FILE_BYTES", 1 << 20)
     with open(kept.git / "info/exclude", "wb") as file:
@@ -116,7 +118,7 @@ def test_large_files_are_compared_by_size_and_time(kept: Kept, monkeypatch: pyte
     assert kept.found() == []
 
 
-def test_many_files_are_bounded(kept: Kept, monkeypatch: pytest.MonkeyPatch):
+def test_many_files_are_bounded(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flood of files ends at a limit, and those that git has always are still compared."""
     monkeypatch.setattr(git_files, "MAX_FILES", 50)
     for number in range(200):
@@ -126,7 +128,7 @@ def test_many_files_are_bounded(kept: Kept, monkeypatch: pytest.MonkeyPatch):
     assert "objects/info/alternates" in {one.name for one in kept.found()}
 
 
-def test_sockets_and_unreadable_files_are_named(kept: Kept):
+def test_sockets_and_unreadable_files_are_named(kept: Kept) -> None:
     """What cannot be read is a difference like any other."""
     here = Path.cwd()
     os.chdir(kept.git / "info")  # a socket's path is short

@@ -9,7 +9,8 @@ from git_repository import UserRepository
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.repo.held import MAX_FILE_BYTES, MAX_NEW_FILES, held_by_name, held_directories, is_allowed, secrets_in
+from penstock.repo.held import MAX_FILE_BYTES, MAX_NEW_FILES, held_by_name, held_directories, is_allowed
+from penstock.repo.secrets import secrets_in
 from penstock.repo.staging import changes, stage
 from penstock.repo.tree import Tree
 

@@ -6,6 +6,7 @@ import _thread
 import asyncio
 import functools
 import os
+import selectors
 import signal
 import subprocess
 import sys
@@ -85,6 +86,22 @@ def test_a_failure_comes_after_the_final_chunk(place: Any) -> None:
     error = caught.value
     assert (error.outcome, error.exit_status, error.stderr) == ("error", 1, "it is no good")
     assert (error.session_id, error.reply) == ("s1", SAID)
+
+
+def test_the_last_stderr_is_read(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is on stderr when the agent has ended is in the reason, also if nothing has announced it before."""
+    select = selectors.DefaultSelector.select
+
+    def without_stderr(
+        self: selectors.DefaultSelector, timeout: float | None = None
+    ) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = select(self, timeout)
+        return [one for one in ready if getattr(one[0].data, "__func__", None) is not Supervisor._read_stderr]
+
+    monkeypatch.setattr(selectors.DefaultSelector, "select", without_stderr)
+    with pytest.raises(AgentFailed) as caught:
+        list(place.agent("exits_1").send_streaming("hi"))
+    assert caught.value.stderr == "it is no good"
 
 
 def test_a_block_that_is_left_early(place: Any, short: Any) -> None:
