@@ -86,6 +86,39 @@ async def tangle(log: ChatLog) -> None:
     await write(log, *run(3))
 
 
+async def _called(call: Callable[[], Any]) -> None:
+    found = call()
+    if isinstance(found, Awaitable):
+        await found
+
+
+def test_nobody_uses_a_timeline_that_is_not_held(place: StoreFile) -> None:
+    """What reads on or appends is an error before and after the context that holds the timeline."""
+
+    async def use() -> None:
+        async with await place.open("c") as store:
+            log = await opened(store)
+            held = log.live.held()
+            calls: list[Callable[[], Any]] = [
+                *(held.expect_more, lambda: held.appending([]), lambda: held.drop(1)),
+                *(held.current, held.is_over, held.note_summaries),
+            ]
+
+            async def use_all() -> list[object]:
+                return await asyncio.gather(*(_called(call) for call in calls), return_exceptions=True)
+
+            for _ in ("before", "after"):
+                assert [str(error) for error in await use_all()] == ["the timeline is not held"] * len(calls)
+                async with held:
+                    waiting = asyncio.create_task(log.open())
+                    await asyncio.sleep(0)
+                    assert not waiting.done()  # one holder at a time
+                    assert (await held.current()).number == 0
+                await waiting
+
+    asyncio.run(use())
+
+
 def test_only_whole_turns_are_dropped(place: StoreFile) -> None:
     """Never where a turn waited, and never the newest turn, whenever it was over."""
 

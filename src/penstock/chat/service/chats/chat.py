@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Literal
 
 from penstock import events as ev
-from penstock.chat.errors import NoSuchTurn, ShuttingDown
-from penstock.chat.history.entries import Answered, Asker, Entry, Prompted, Released, StopRequested
+from penstock.chat.errors import ShuttingDown
+from penstock.chat.history.entries import Answered, Asker, Entry, Prompted, Released
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.log.stored_turns import turn_at
@@ -32,8 +31,6 @@ GIVES_UP = (StoreClosed, Fenced, UnknownChat)
 FENCE_SECONDS = 1.0
 """Seconds for the end of a run that was killed because the lease is over. Its task is cancelled after that."""
 
-State = Literal["idle", "queued", "running"]
-
 
 class Chat:
     """One chat in this process."""
@@ -48,7 +45,7 @@ class Chat:
             answered=lambda answer: self._runner.deliver(answer),
         )
         """Entries of the chat."""
-        self.state: State = "idle"
+        self.state: decisions.State = "idle"
         self.waiting: int = 0
         """Number of turns that wait for nothing but their turn."""
         self.waiting_upto: int = 0
@@ -173,13 +170,8 @@ class Chat:
         stopped: list[int] = []
 
         def decide(timeline: Timeline) -> Entry | None:
-            if turn is not None and not 1 <= turn <= max(timeline.turns, default=0):
-                raise NoSuchTurn(f"the chat has no turn {turn}")
-            running = [timeline.running] if timeline.running is not None and not queued else []
-            stopped[:] = [view.turn for view in (*running, *timeline.queued) if turn in (None, view.turn)]
-            # A second stop of a run that is slow to end counts for what was asked for since the first.
-            holds = any(view.turn in stopped for view in running) and bool(timeline.ready)
-            return None if timeline.stops.issuperset(stopped) and not holds else StopRequested(turn, queued)
+            stopped[:], entry = decisions.stopped(timeline, turn, queued=queued)
+            return entry
 
         await self._submit(decide)
         return stopped
@@ -324,15 +316,8 @@ class Chat:
 
     def _took(self, timeline: Timeline) -> None:
         """Apply the timeline, after it accepted entries."""
-        before, running, newest = (self.state, self.held), timeline.running, timeline.newest
-        ready = timeline.ready
-        self.waiting, self.waiting_upto = len(ready), ready[-1].turn if ready else 0
-        self.held = len(timeline.held)
-        is_running = running is not None and running.state == "running"
-        self.state = "running" if is_running else "queued" if self.waiting or self.held else "idle"
-        self.asks = bool(timeline.questions) or (
-            self.state == "idle" and newest is not None and newest.question is not None
-        )
+        before = (self.state, self.held)
+        self.state, self.waiting, self.waiting_upto, self.held, self.asks = decisions.activity(timeline)
         if (self.state, self.held) != before:
             self._shared.changed.set()
         self._runner.apply(timeline)

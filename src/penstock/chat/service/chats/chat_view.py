@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.chat.service.chats.chat import Chat, State
+from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.nodes import ThisNode
+from penstock.chat.service.turns.decisions import State
 from penstock.chat.store.rows import ChatFields
 
 

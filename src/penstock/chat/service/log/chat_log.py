@@ -10,7 +10,7 @@ from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, T
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.counters import Counters
-from penstock.chat.service.log.live_timeline import LiveTimeline
+from penstock.chat.service.log.live_timeline import HeldTimeline, LiveTimeline
 from penstock.chat.service.log.stored_turns import all_turns, decoded_views, read_turn, summary_rows, whole_turns_end
 from penstock.chat.service.log.truncation import fitted
 from penstock.chat.service.nodes import Claim, Unclaimed
@@ -89,8 +89,8 @@ class ChatLog:
         Raises:
             StoreFailed: the store cannot be read.
         """
-        async with self.live.lock:
-            return await self.live.is_over()
+        async with self.live.held() as held:
+            return await held.is_over()
 
     async def turns(self, before: int | None, limit: int) -> tuple[list[TurnView], bool]:
         """Return the newest turns before one, oldest first, and whether there are earlier ones."""
@@ -118,11 +118,11 @@ class ChatLog:
         Raises:
             StoreFailed: the store cannot be read.
         """
-        async with self.live.lock:
+        async with self.live.held() as held:
             if not self.live.is_behind(last):
                 return False
-            self.live.expect_more()
-            await self.live.current()
+            held.expect_more()
+            await held.current()
             return True
 
     async def catch_up(self) -> Timeline:
@@ -132,10 +132,10 @@ class ChatLog:
             StoreFailed: the store cannot be read.
         """
         last = (await self._store.summary(self.id, limit=1)).last
-        async with self.live.lock:
-            self.live.expect_more()
-            while (timeline := await self.live.current()).number < last:
-                self.live.expect_more()
+        async with self.live.held() as held:
+            held.expect_more()
+            while (timeline := await held.current()).number < last:
+                held.expect_more()
             return timeline
 
     async def forget_summed_up(self) -> None:
@@ -144,8 +144,8 @@ class ChatLog:
         Raises:
             StoreFailed: the store cannot be read.
         """
-        async with self.live.lock:
-            await self.live.note_summaries()
+        async with self.live.held() as held:
+            await held.note_summaries()
         self.live.rest()
 
     # --- appending ---
@@ -171,16 +171,16 @@ class ChatLog:
         Raises:
             StoreFailed: they were most likely not appended; the next call finds out.
         """
-        async with self.live.lock:
+        async with self.live.held() as held:
             while True:
-                timeline = await self.live.current()
+                timeline = await held.current()
                 entries = make(timeline)
                 if not entries:
                     return
                 is_new = session_id is not None and session_id != self.row.session_id
                 changes = ChatChanges(session_id=session_id) if is_new else None
                 try:
-                    await self._append(timeline, entries, changes)
+                    await self._append(held, timeline, entries, changes)
                     return
                 except Conflict:
                     continue  # an entry was submitted meanwhile: decide again
@@ -208,14 +208,14 @@ class ChatLog:
         return await self._submit(decide, key)
 
     async def _submit(self, decide: Callable[[Timeline], Entry | None], key: str | None) -> Submitted | None:
-        async with self.live.lock:
+        async with self.live.held() as held:
             while True:
-                timeline = await self.live.current()
+                timeline = await held.current()
                 entry = decide(timeline)
                 if entry is None:
                     return None
                 ((data,), _) = fitted([entry], self.max_entry_bytes)
-                self.live.expect_more()
+                held.expect_more()
                 try:
                     turn = entry.turn if isinstance(entry, Prompted) else None
                     submitted = self._store.submit(
@@ -224,17 +224,19 @@ class ChatLog:
                     done = await self._counters.append(1, submitted)
                 except Conflict:
                     continue
-                await self.live.current()
+                await held.current()
                 return done
 
-    async def _append(self, timeline: Timeline, entries: Sequence[Write], changes: ChatChanges | None) -> None:
+    async def _append(
+        self, held: HeldTimeline, timeline: Timeline, entries: Sequence[Write], changes: ChatChanges | None
+    ) -> None:
         at, after = self._now(), timeline.number
         data, written = fitted(entries, self.max_entry_bytes)
         numbered = [Numbered(number, at, what) for number, what in enumerate(written, after + 1)]
         ends = [it for it in written if isinstance(it, ENDS)]
         if changes is None and any(isinstance(it, LISTED) for it in written):
             changes = ChatChanges()
-        with self.live.appending(numbered, with_summary=bool(ends)):
+        with held.appending(numbered, with_summary=bool(ends)):
             rows = summary_rows(timeline) if ends else []
             append = self._store.append(
                 self.id, data, after=after, at=at, epoch=self.claim.epoch, turns=rows, changes=changes
@@ -251,10 +253,10 @@ class ChatLog:
         Raises:
             StoreFailed: they could not be kept.
         """
-        async with self.live.lock:
-            timeline = await self.live.current()
+        async with self.live.held() as held:
+            timeline = await held.current()
             if not timeline.is_summed_up and (rows := summary_rows(timeline)):
-                with self.live.appending([]):
+                with held.appending([]):
                     await self._store.append(self.id, [], after=timeline.number, at=timeline.at, turns=rows)
 
     # --- the row, and what is deleted ---
@@ -266,7 +268,7 @@ class ChatLog:
             NoSuchChat: it was deleted.
             StoreFailed: the change was not kept; the row is as before.
         """
-        async with self.live.lock:
+        async with self.live.held():
             changes = decide(self.row)
             try:
                 if changes.fields():
@@ -281,7 +283,7 @@ class ChatLog:
             UnknownChat: the chat was deleted.
             StoreFailed: the store cannot be read.
         """
-        async with self.live.lock:
+        async with self.live.held():
             self.row = await self._store.get_chat(self.id)
 
     async def trim(self, upto: int) -> int:
@@ -292,11 +294,11 @@ class ChatLog:
         Raises:
             StoreFailed: it could not be trimmed.
         """
-        async with self.live.lock:
+        async with self.live.held() as held:
             end = whole_turns_end(await all_turns(self._store, self.id), upto)
             if end:
                 await self._store.trim(self.id, end)
-                self.live.drop(end)
+                held.drop(end)
             return end
 
     async def remove(self) -> None:
@@ -305,7 +307,7 @@ class ChatLog:
         Raises:
             StoreFailed: it could not be deleted.
         """
-        async with self.live.lock:
+        async with self.live.held():
             try:
                 await self._store.delete_chat(self.id)
             except UnknownChat:

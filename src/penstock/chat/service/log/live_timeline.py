@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from penstock.chat.history.entries import Answered, Numbered, decode
 from penstock.chat.history.frames import TurnView
@@ -22,10 +22,7 @@ Watcher = Callable[[bool], None]
 
 
 class LiveTimeline:
-    """Timeline of one chat, as far as it is in memory.
-
-    Hold its `lock` while you await its methods (`open` holds it), and while you append.
-    """
+    """Timeline of one chat, as far as it is in memory. A `HeldTimeline` reads on and appends."""
 
     def __init__(
         self,
@@ -37,7 +34,6 @@ class LiveTimeline:
         answered: Callable[[Answered], None],
     ) -> None:
         """Create it. `taken` and `answered` are called when it accepted entries."""
-        self.lock: asyncio.Lock = asyncio.Lock()
         self.newest: TurnView | None = None
         """Newest turn, as it was last read."""
         self.is_skipping: bool = False
@@ -54,6 +50,11 @@ class LiveTimeline:
         self._is_kept = True  # all that the timeline shows is in the store
         self._number = 0  # the last entry that any timeline of this process accepted
         self._watchers: list[Watcher] = []
+        self._lock = asyncio.Lock()
+
+    def held(self) -> HeldTimeline:
+        """Return the context of one caller, which alone reads on, decides and appends; others wait."""
+        return HeldTimeline(self, self._lock)
 
     # --- clients ---
 
@@ -92,15 +93,10 @@ class LiveTimeline:
         Raises:
             StoreFailed: the store cannot be read.
         """
-        async with self.lock:
-            return await self.current()
+        async with self.held() as held:
+            return await held.current()
 
-    async def current(self) -> Timeline:
-        """Return the timeline with all entries of the store, as far as this process knows of them.
-
-        Raises:
-            StoreFailed: the store cannot be read.
-        """
+    async def _current(self) -> Timeline:
         timeline = self._timeline
         if timeline is None:
             summary = await self._store.summary(self._id, limit=KEPT_TURNS + 1)
@@ -118,7 +114,7 @@ class LiveTimeline:
             await self._read_on(timeline)
         except Ahead:  # entries were lost: what the timeline has of them must not be shown
             self._timeline = None
-            return await self.current()
+            return await self._current()
         return timeline
 
     async def _read_on(self, timeline: Timeline) -> None:
@@ -149,10 +145,6 @@ class LiveTimeline:
         """Return whether the store has entries up to `last` that no timeline has accepted."""
         return last > self._number
 
-    def expect_more(self) -> None:
-        """Read the next entries from the store before the timeline is used again: there may be some."""
-        self._is_current = False
-
     def invalidate(self, error: Exception) -> None:
         """Read the next entries from the store after this error, or fold again if the store is not the one known."""
         self._is_current = False
@@ -162,12 +154,7 @@ class LiveTimeline:
     # --- appending ---
 
     @contextmanager
-    def appending(self, entries: Sequence[Numbered], *, with_summary: bool = False) -> Iterator[None]:
-        """Accept entries, which are appended in the context, behind those of the timeline.
-
-        They are accepted when the context ends without an error. `with_summary`: they are accepted when it begins,
-        so that a summary of them is appended with them; they are not shown before it ends.
-        """
+    def _appending(self, entries: Sequence[Numbered], *, with_summary: bool) -> Iterator[None]:
         timeline, at_once = self._timeline, False
         assert timeline is not None  # what is appended was decided by it
         self._is_current = False  # after a failure or a cancellation it is not known what was appended
@@ -196,12 +183,7 @@ class LiveTimeline:
 
     # --- forgetting ---
 
-    async def is_over(self) -> bool:
-        """Return whether there is nothing to do: each turn is over, and summed up.
-
-        Raises:
-            StoreFailed: the store cannot be read.
-        """
+    async def _is_over(self) -> bool:
         summary = await self._store.summary(self._id, limit=1)
         if self._timeline is not None:
             if self._watchers or summary.number <= self._timeline.number:
@@ -214,12 +196,7 @@ class LiveTimeline:
         self.at_rest, self.is_skipping = True, False
         return True
 
-    async def note_summaries(self) -> None:
-        """Note that the turns are summed up, if others have ended all of them and stored their summaries.
-
-        Raises:
-            StoreFailed: the store cannot be read.
-        """
+    async def _note_summaries(self) -> None:
         timeline = self._timeline
         if timeline is None or timeline.is_summed_up or timeline.running is not None or timeline.queued:
             return
@@ -235,11 +212,77 @@ class LiveTimeline:
         is_over = timeline.running is None and not timeline.queued and timeline.is_summed_up
         if not is_over or not self._is_current:
             return False
-        if not self._watchers and not self.lock.locked():
+        if not self._watchers and not self._lock.locked():
             self._timeline, self.at_rest = None, True
         return True
 
-    def drop(self, upto: int) -> None:
-        """Forget the turns up to entry `upto`, which the store has dropped."""
+    def _drop(self, upto: int) -> None:
         if self._timeline is not None:
             self._timeline.drop(upto)
+
+
+class HeldTimeline:
+    """Timeline that its holder alone reads on and appends to, in the context of `LiveTimeline.held`.
+
+    After the context, and before it, every method raises `RuntimeError`.
+    """
+
+    def __init__(self, live: LiveTimeline, lock: asyncio.Lock) -> None:
+        self._timeline = live
+        self._lock = lock
+        self._is_held = False
+
+    async def __aenter__(self) -> HeldTimeline:
+        await self._lock.acquire()
+        self._is_held = True
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._is_held = False
+        self._lock.release()
+
+    @property
+    def _live(self) -> LiveTimeline:
+        if not self._is_held:
+            raise RuntimeError("the timeline is not held")
+        return self._timeline
+
+    async def current(self) -> Timeline:
+        """Return the timeline with all entries of the store, as far as this process knows of them.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        return await self._live._current()
+
+    async def is_over(self) -> bool:
+        """Return whether there is nothing to do: each turn is over, and summed up.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        return await self._live._is_over()
+
+    async def note_summaries(self) -> None:
+        """Note that the turns are summed up, if others have ended all of them and stored their summaries.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        await self._live._note_summaries()
+
+    def expect_more(self) -> None:
+        """Read the next entries from the store before the timeline is used again: there may be some."""
+        self._live._is_current = False
+
+    def appending(self, entries: Sequence[Numbered], *, with_summary: bool = False) -> AbstractContextManager[None]:
+        """Accept entries, which are appended in the returned context, behind those of the timeline.
+
+        They are accepted when the context ends without an error. `with_summary`: they are accepted when it begins,
+        so that a summary of them is appended with them; they are not shown before it ends.
+        """
+        return self._live._appending(entries, with_summary=with_summary)
+
+    def drop(self, upto: int) -> None:
+        """Forget the turns up to entry `upto`, which the store has dropped."""
+        self._live._drop(upto)

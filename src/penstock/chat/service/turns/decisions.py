@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Literal, NamedTuple
+
 import msgspec
 
 from penstock import events as ev
-from penstock.chat.errors import Conflicting, ContentTooLarge, Invalid, TooMany
-from penstock.chat.history.entries import Asker, Prompted, TurnEnded
+from penstock.chat.errors import Conflicting, ContentTooLarge, Invalid, NoSuchTurn, TooMany
+from penstock.chat.history.entries import Asker, Prompted, StopRequested, TurnEnded
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.log.chat_log import Write
 from penstock.core.questions import REJECT, resolve
+
+State = Literal["idle", "queued", "running"]
 
 GAVE_WAY = "gave way to a message"
 TAKEN_BACK = "taken back before it began"
@@ -39,6 +43,47 @@ def prompted(
         most = f"{max_entry_bytes:,} bytes"
         raise ContentTooLarge("the message is larger than the store accepts", expected=most)
     return entry
+
+
+class Activity(NamedTuple):
+    """What a list of chats shows of the turns of one chat."""
+
+    state: State
+    waiting: int
+    """Number of turns that wait for nothing but their turn."""
+    waiting_upto: int
+    """Newest of these turns; 0 if there is none."""
+    held: int
+    """Number of turns that wait until a person releases them."""
+    asks: bool
+    """True if a question waits for a person."""
+
+
+def activity(timeline: Timeline) -> Activity:
+    """Return what goes on in a chat."""
+    running, newest, ready, held = timeline.running, timeline.newest, timeline.ready, timeline.held
+    is_running = running is not None and running.state == "running"
+    state: State = "running" if is_running else "queued" if ready or held else "idle"
+    asks = bool(timeline.questions) or (state == "idle" and newest is not None and newest.question is not None)
+    return Activity(state, len(ready), ready[-1].turn if ready else 0, len(held), asks)
+
+
+def stopped(timeline: Timeline, turn: int | None, *, queued: bool) -> tuple[list[int], StopRequested | None]:
+    """Return the turns that a stop of one turn, or of all, stops, and its entry; None if they are stopped already.
+
+    With `queued`, turns that wait are taken back, and the running one continues.
+
+    Raises:
+        NoSuchTurn: there never was such a turn.
+    """
+    if turn is not None and not 1 <= turn <= max(timeline.turns, default=0):
+        raise NoSuchTurn(f"the chat has no turn {turn}")
+    running = [timeline.running] if timeline.running is not None and not queued else []
+    found = [view.turn for view in (*running, *timeline.queued) if turn in (None, view.turn)]
+    # A second stop of a run that is slow to end counts for what was asked for since the first.
+    holds = any(view.turn in found for view in running) and bool(timeline.ready)
+    is_done = timeline.stops.issuperset(found) and not holds
+    return found, None if is_done else StopRequested(turn, queued)
 
 
 def taken_back(timeline: Timeline) -> list[Write]:
