@@ -18,7 +18,8 @@ from loop_desk import Desk
 
 pytestmark = pytest.mark.slow
 
-SEEDS = range(100 if SOAK else 8)
+SEEDS = range(100) if SOAK else (*range(7), 66)
+"""Seeds; with 66, a push follows the removal of the setting by which it would be seen."""
 
 HARMLESS = (
     '$G commit -q --allow-empty -m "Evil $N"',
@@ -137,6 +138,9 @@ def test_the_end_names_each_change_and_how_to_undo_it(desk: Desk, seed: int):
     status = desk.penstock("loop", "status", "l1").stdout
     names = changed(before, after)
     assert names
+    # Without this setting git keeps no trace of a push, and only the remote repository shows it.
+    is_blind = "remote.origin.fetch" in names and "a push to origin after that leaves no trace here" in status
+    names = [name for name in names if not (is_blind and name.startswith("refs/remotes/"))]
     unnamed = [name for name in names if not re.search(rf"(?<![\w/.]){re.escape(name)} ", status)]
     assert unnamed == [], (by_agent, by_check, status)
     lines = [line for line in status.splitlines() if line.startswith("  your repository: ")]
@@ -149,4 +153,5 @@ def test_the_end_names_each_change_and_how_to_undo_it(desk: Desk, seed: int):
     assert commands
     for command in commands * 2:
         subprocess.run(command, shell=True, cwd=user.root, capture_output=True, timeout=60)
-    assert changed(before, listed(user, remote)) == [], (by_agent, by_check, status)
+    left = [name for name in changed(before, listed(user, remote)) if name in names]
+    assert left == [], (by_agent, by_check, status)

@@ -260,6 +260,20 @@ def test_a_push_is_reported_and_undone(user: UserRepository, tmp_path: Path) -> 
     assert user.git("for-each-ref", "--format=%(refname) %(objectname)", cwd=remote) == f"refs/heads/main {pushed}"
 
 
+def test_a_setting_without_which_a_push_leaves_no_trace(user: UserRepository, tmp_path: Path) -> None:
+    """Where git notes no push, the removed setting is named with the command that shows the remote's branches."""
+    remote = with_remote(user, tmp_path / "remote.git")
+    before = read_protected(user.repository)
+    user.git("config", "--unset", "remote.origin.fetch")
+    user.git("push", "-q", "origin", "HEAD:refs/heads/evil")
+    [found] = differences(before, user.repository, tmp_path)
+    assert (found.name, found.is_harm) == ("remote.origin.fetch", True)
+    words = found.text.partition(" leaves no trace here: ")[2].split()
+    assert words == ["git", "ls-remote", "origin"]
+    assert "refs/heads/evil" in user.git(*words[1:], cwd=user.root)
+    assert user.git("for-each-ref", "refs/heads/evil", cwd=remote)
+
+
 def test_a_removed_remote_branch_is_reported_and_pushed_again(user: UserRepository, tmp_path: Path) -> None:
     """A branch that `git push --delete` has removed is named, and its commit is kept for the command of the report."""
     remote = with_remote(user, tmp_path / "remote.git")

@@ -380,6 +380,9 @@ def _config_differences(
                 if new is None
                 else "has another value"
             )
+            if key.startswith("remote.") and key.endswith(".fetch") and old is not None:
+                remote = key.removeprefix("remote.").removesuffix(".fetch")
+                text += f", and a push to {remote} after that leaves no trace here: git ls-remote {shlex.quote(remote)}"
             yield Difference("config", key, text, key.partition(".")[0] not in USUAL_SECTIONS, restore)
 
 
