@@ -56,8 +56,11 @@ def test_a_tree_that_is_swapped_for_a_link(desk: Desk, who: str, target: str):
     if who != "setup":
         assert desk.penstock("loop", "land").returncode == 0
         assert user.git("show", "main:done") == ""
-    assert desk.penstock("trees", "clean").returncode == 0
-    assert Path(desk.folder, "work", "app.l1").is_symlink()
+    before = everything(user.root)
+    cleaned = desk.penstock("loop", "clean")
+    assert cleaned.returncode == 0
+    assert not os.path.lexists(Path(desk.folder, "work", "app.l1")), cleaned.stdout
+    assert everything(user.root) == before
 
 
 def test_a_tree_that_is_always_swapped_ends_the_loop(desk: Desk):

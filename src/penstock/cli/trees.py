@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import msgspec
 
 from penstock.cli.console import columns, one_line, pass_on, say
 from penstock.cli.directory import current_directory
+from penstock.cli.options import number
 from penstock.cli.parser import Parser
 from penstock.cli.sessions import when
 from penstock.config.data import data_path
+from penstock.config.rules import ABOVE_0
 from penstock.errors import PenstockError
+from penstock.repo.leftovers import Leftover, clean_leftovers, days_ago, names_with_leftovers, records_of
 from penstock.repo.repository import root_of
 from penstock.repo.tree import read_record
 from penstock.repo.trees import TreeStatus, homes, remove, status_of
@@ -38,14 +42,18 @@ def command(args: list[str]) -> int:
     root = None if options.all else root_of(current_directory())
     chosen = [home for home in homes(data_path()) if root is None or _is_of(home, root)]
     found = [_with_loop(status_of(home)) for home in chosen]
-    if options.action == "clean" and not options.dry_run:
-        found = [_removed(status) for status in found]
+    left: list[Leftover] = []
+    if options.action == "clean":
+        needed = {status.record.name for status in found if not status.is_removable}
+        left = _cleaned_leftovers(root, needed, options)
+        found = found if options.dry_run else [_removed(status) for status in found]
     if options.json:
-        return pass_on(msgspec.json.Encoder().encode_lines([_json(status) for status in found]))
-    if not found:
+        objects = [*map(_json, found), *map(_json_of_leftover, left)]
+        return pass_on(msgspec.json.Encoder().encode_lines(objects))
+    if not found and not left:
         return say("There are no trees.\n")
     if options.action == "clean":
-        return say(_cleaned(found, dry=options.dry_run))
+        return say(_cleaned(found, left, dry=options.dry_run))
     return say(as_text(found, now_ms()))
 
 
@@ -56,6 +64,12 @@ def parser() -> Parser:
     made.add_argument("action", nargs="?", choices=("clean",), metavar="clean", help="remove those that are not needed")
     made.add_argument("--all", action="store_true", help="of all repositories, not only of the one of this directory")
     made.add_argument("--dry-run", action="store_true", help="with clean: remove nothing, only show what would be")
+    made.add_argument(
+        "--older-than",
+        type=number(ABOVE_0),
+        metavar="DAYS",
+        help="with clean: also remove files that were moved out of trees, and trees that were given up, if older",
+    )
     made.add_argument("--json", action="store_true", help="as one JSON object a line, with all that is known")
     return made
 
@@ -79,11 +93,16 @@ def _with_loop(status: TreeStatus) -> TreeStatus:
     """Return the state of a tree; one that its loop still needs is in use."""
     if status.record.owner != "loop" or status.state != "saved":
         return status
+    why = _reason_of_loop(status.record.name)
+    return TreeStatus(status.record, "used", why) if why else status
+
+
+def _reason_of_loop(name: str) -> str:
+    """Return why a loop still needs the tree of this name; "" if none does."""
     from penstock.loop.loops import loops, reason_to_keep  # only a tree of a loop needs it
 
-    loop = next((loop for loop in loops(data_path()) if loop.id == status.record.name.partition(".")[0]), None)
-    why = reason_to_keep(loop) if loop is not None else ""
-    return TreeStatus(status.record, "used", why) if why else status
+    loop = next((loop for loop in loops(data_path()) if loop.id == name.partition(".")[0]), None)
+    return reason_to_keep(loop) if loop is not None else ""
 
 
 def _removed(status: TreeStatus) -> TreeStatus:
@@ -97,9 +116,29 @@ def _removed(status: TreeStatus) -> TreeStatus:
         return TreeStatus(status.record, "unknown", one_line(f"it cannot be removed: {error}"))
 
 
-def _cleaned(found: Sequence[TreeStatus], *, dry: bool) -> str:
+def _cleaned_leftovers(root: str | None, needed: Collection[str], options: Namespace) -> list[Leftover]:
+    """Remove what the trees of a repository have left, but for those that are needed; return all of it."""
+    found: list[Leftover] = []
+    for name in names_with_leftovers(data_path()):
+        records = records_of(data_path(), name)
+        is_here = root is None or any(root in (record.repository, record.path) for record in records)
+        if is_here and name not in needed and not _reason_of_loop(name):
+            try:
+                found += clean_leftovers(data_path(), name, before=days_ago(options.older_than), dry=options.dry_run)
+            except OSError as error:
+                found.append(Leftover(name, f"what {name} has left", f"it cannot be removed: {error}", False))
+    return found
+
+
+def _cleaned(found: Sequence[TreeStatus], left: Sequence[Leftover], *, dry: bool) -> str:
     verb = "would be removed" if dry else "removed"
-    return columns([(verb if status.is_removable else "kept", status.record.path, status.text) for status in found])
+    rows = [(one.is_removable, one.path, one.text) for one in left]
+    rows += [(status.is_removable, status.record.path, status.text) for status in found]
+    return columns([(verb if is_removable else "kept", *words) for is_removable, *words in rows])
+
+
+def _json_of_leftover(left: Leftover) -> dict[str, object]:
+    return {"name": left.name, "path": left.path, "state": "left", "text": left.text, "removable": left.is_removable}
 
 
 def _json(status: TreeStatus) -> dict[str, object]:

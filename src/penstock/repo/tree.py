@@ -19,6 +19,7 @@ use whether the tree is the one that was made, and put aside what would stop git
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import shutil
 from collections.abc import Sequence
@@ -391,11 +392,22 @@ def write_record(home: Path, record: TreeRecord) -> None:
 
 def abandon(home: Path) -> None:
     """Give up the tree of a home: its directory is left as it is, and `Tree.make` makes another one."""
-    number = len([*home.glob(f"{ABANDONED}-*.json")]) + 1
+    names = (home / f"{ABANDONED}-{number}.json" for number in itertools.count(1))
     try:
-        os.rename(home / RECORD, home / f"{ABANDONED}-{number}.json")
+        os.rename(home / RECORD, next(name for name in names if not name.exists()))
     except FileNotFoundError:
         pass  # it was never made
+
+
+def abandoned_records(home: Path) -> dict[Path, TreeRecord]:
+    """Return the records of the trees that were given up in a home, by their files."""
+    found = {}
+    for file in sorted(home.glob(f"{ABANDONED}-*.json")):
+        try:
+            found[file] = msgspec.json.decode(file.read_bytes(), type=TreeRecord)
+        except (OSError, msgspec.DecodeError):
+            continue  # a crash, or somebody else, has left it
+    return found
 
 
 def remove_entry(path: Path) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from penstock.errors import PenstockError, UsageError
 from penstock.repo.git import GitError
 from penstock.repo.staging import changes, junk_in
-from penstock.repo.tree import Tree, TreeRecord, read_record, remove_directory
+from penstock.repo.tree import Tree, TreeRecord, abandoned_records, read_record, remove_directory, remove_entry
 
 FOLDER = "trees"
 """Folder of the data directory that has the home of each tree, by its name."""
@@ -93,7 +93,8 @@ def status_of(home: Path) -> TreeStatus:
 def remove(home: Path) -> TreeStatus:
     """Remove a tree with its home if the rule allows it; return its state before.
 
-    Refs and branches stay, but the ref of a base that a branch has anyway.
+    Refs and branches stay, but the ref of a base that a branch has anyway. So do trees that were given up, with their
+    records.
     """
     found = status_of(home)
     if not found.is_removable:
@@ -106,15 +107,32 @@ def remove(home: Path) -> TreeStatus:
             remove_directory(tree.path)
         finally:
             os.close(lock)
-    remove_directory(home)
+    _remove_home(home)
     return found
+
+
+def user_of(path: str) -> int | None:
+    """Return a process that works in a directory; None if there is none, or none can be seen (not Linux)."""
+    return next((pid for pid, cwd in _directories() if cwd == path or cwd.startswith(path + os.sep)), None)
+
+
+def _remove_home(home: Path) -> None:
+    """Remove a home but for trees that were given up, and their records."""
+    stays = set()
+    for file, record in abandoned_records(home).items():
+        if os.path.lexists(record.path):
+            stays |= {file, Path(record.path)}
+    for entry in [*home.iterdir()]:
+        if entry not in stays:
+            remove_entry(entry)
+    if not stays:
+        home.rmdir()
 
 
 def _status(tree: Tree) -> TreeStatus:
     record = tree.record
-    users = [pid for pid, cwd in _directories() if cwd == record.path or cwd.startswith(record.path + os.sep)]
-    if users:
-        return TreeStatus(record, "used", f"process {users[0]} works in it")
+    if (user := user_of(record.path)) is not None:
+        return TreeStatus(record, "used", f"process {user} works in it")
     try:
         found = changes(tree.git)
         junk = junk_in(found)

@@ -16,6 +16,7 @@ from penstock.loop.refs_of_loop import refs_of, remove_refs
 from penstock.loop.results import landing_line, proof_lines
 from penstock.loop.steps import CommandEnded
 from penstock.repo.landing import NotLanded
+from penstock.repo.leftovers import clean_leftovers, days_ago
 from penstock.repo.trees import TreeStatus, home_of, status_of
 
 NOT_LANDED = 4
@@ -58,10 +59,25 @@ def clean_loops(found: Iterable[LoopFolder], options: Namespace) -> int:
     rows = []
     for loop in found:
         cleaned = (_cleaned(loop, name, dry=options.dry_run) for name in tree_names(loop.state.settings, loop.id))
-        rows += [row for row in cleaned if row is not None]
+        left = [] if reason_to_keep(loop) else _cleaned_leftovers(loop, options.older_than, dry=options.dry_run)
+        rows += [*left, *(row for row in cleaned if row is not None)]
         rows += _cleaned_refs(loop, dry=options.dry_run) if options.refs else []
     nothing = "There are no trees or refs of loops.\n" if options.refs else "There are no trees of loops.\n"
     return say(columns(rows) if rows else nothing)
+
+
+def _cleaned_leftovers(loop: LoopFolder, days: float | None, *, dry: bool) -> list[tuple[str, str, str]]:
+    """Return what was done with what the trees of a loop have left beside them, its place, and why."""
+    rows = []
+    for name in tree_names(loop.state.settings, loop.id):
+        try:
+            found = clean_leftovers(data_path(), name, before=days_ago(days), dry=dry)
+        except OSError as error:
+            rows.append(("kept", f"what {name} has left", one_line(f"it cannot be removed: {error}")))
+            continue
+        verb = "would be removed" if dry else "removed"
+        rows += [(verb if one.is_removable else "kept", one_line(one.path), one_line(one.text)) for one in found]
+    return rows
 
 
 def _cleaned_refs(loop: LoopFolder, *, dry: bool) -> list[tuple[str, str, str]]:

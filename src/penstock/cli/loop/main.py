@@ -29,9 +29,11 @@ from penstock.cli.loop.options import (
 from penstock.cli.loop.run import run_loop, run_notify
 from penstock.cli.loop.show import changes_text, round_number, round_text
 from penstock.cli.options import DisplayOptions, display_flags
+from penstock.cli.options import number as a_number
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.config.data import data_directory, data_path
+from penstock.config.rules import ABOVE_0
 from penstock.config.settings import Config
 from penstock.errors import AgentNotFound, UsageError
 from penstock.loop import prompts
@@ -175,6 +177,8 @@ def parser() -> Parser:
     add("--discard", action="store_true", help="confirm: discard what waits, instead")
     add("--squash", action="store_true", help="land: make one commit of all")
     add("--all", action="store_true", help="clean: also the loops of other repositories")
+    add("--older-than", type=a_number(ABOVE_0), metavar="DAYS", help="clean: also remove files that were moved out of "
+        "trees, and trees that were given up, if they are older than that")  # fmt: skip
     add("--refs", action="store_true", help="clean: also remove the refs and branches of loops whose result is in one "
         "of your branches")  # fmt: skip
     display_flags(made)

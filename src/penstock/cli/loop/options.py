@@ -58,7 +58,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
         "Merge the result of a loop into the branch that is checked out.",
         ("squash", "resolve", "unchecked", "rounds", "trust", *DISPLAY),
     ),
-    "clean": ("Remove the trees of loops that have landed.", ("dry_run", "all", "refs")),
+    "clean": ("Remove the trees of loops that have landed.", ("dry_run", "all", "refs", "older_than")),
 }
 """Commands about a loop that has begun, each with its summary and its options. A file of the same name
 is written `./status`."""
