@@ -4,9 +4,7 @@
 the exit status. `confined` chooses between the modes: `on` shows what a run needs and nothing else, `own` hides what is
 Penstock's.
 
-What they leave open: a run can make files that were missing from `.git`. A new `commondir` leads git to hooks and a
-configuration elsewhere, and so do new `hooks` where there were none. A directory without `.git` can be given one.
-Before git runs outside, these must be looked for.
+A run can make files that were missing from `.git` and from the agent's state; `planted` puts them aside.
 """
 
 from __future__ import annotations
@@ -27,6 +25,7 @@ from penstock.agents.registry import AGENTS
 from penstock.config.data import data_path
 from penstock.errors import UsageError, shown
 from penstock.run import children
+from penstock.run.planted import watched
 from penstock.run.sandbox import Confinement, Mode, Network, Surroundings
 
 EMPTY = ("/tmp", "/var/tmp", "/run")
@@ -35,6 +34,8 @@ TEMPORARY = ("TMPDIR", "TMP", "TEMP")
 """Variables that may name a directory for temporary files other than `/tmp`."""
 GIT_READ_ONLY = ("hooks", "info", "config", "config.worktree")
 """Parts of a git directory that start programs or say which are started."""
+MADE = ("agents", "commands", "extensions", "hooks", "plugins", "rules", "skills", "workflows")
+"""Names of settings that are directories for every agent, and mean nothing while they are empty."""
 CACHES = (".cache", ".npm", ".cargo/registry", ".cargo/git", "go/pkg", ".gradle", ".m2/repository")
 """Directories of the home in which tools keep what they have fetched. A confined run has others in their place."""
 TOOLCHAINS = (
@@ -198,6 +199,11 @@ def confined(run: ToConfine, mode: Mode, *, is_asked: bool) -> Confinement:
     """
     try:
         return _in_mode(run, mode)
+    except OSError as error:
+        what = f"a confined run needs its directories, and {error.filename} cannot be made: {error.strerror}"
+        if is_asked:
+            raise UsageError(what, help="make it, or --sandbox off") from error
+        return Confinement(problem=what)
     except UsageError as error:
         if is_asked:
             raise
@@ -209,13 +215,23 @@ def _in_mode(run: ToConfine, mode: Mode) -> Confinement:
     if bwrap is None:
         raise UsageError("a confined run needs bubblewrap, which is not installed", help=INSTALL)
     hidden = (str(data_path()), *run.surroundings.hidden)
+    patterns = _patterns(run) if mode == "on" else ()
     found = own_view(run.cwd, hidden=hidden, visible=run.files) if mode == "own" else _view_of(run, hidden)
     words = [bwrap, *arguments(found, as_root=os.geteuid() == 0)[1:]]
     problem = _failure([*words, "/bin/true"], run.cwd)
     if problem:
         what = f"bubblewrap cannot confine a run here: {problem}"
         raise UsageError(what, help="see docs/sandbox.md, or --sandbox off")
-    return Confinement(mode, tuple(words))
+    places = watched(os.path.realpath(run.cwd), patterns) if mode == "on" else None
+    return Confinement(mode, tuple(words), watched=places)
+
+
+def _patterns(run: ToConfine) -> tuple[tuple[str, str], ...]:
+    """Return the directories of the agent's state, each with a pattern of its settings."""
+    home = run.env.get("HOME") or os.path.expanduser("~")
+    folders = run.facts.state if run.facts is not None else ()
+    kept = ((_place(folder, run.env, home, run.cwd), folder) for folder in folders if folder.is_kept)
+    return tuple((os.path.realpath(path), pattern) for path, folder in kept for pattern in folder.settings)
 
 
 def _view_of(run: ToConfine, hidden: Iterable[str]) -> View:
@@ -226,8 +242,9 @@ def _view_of(run: ToConfine, hidden: Iterable[str]) -> View:
     home = env.get("HOME") or os.path.expanduser("~")
     state, settings = _state(facts.state if facts is not None else (), env, home, cwd)
     view(cwd, home, state=state)  # before a directory is made
-    for path in state:
+    for path in (*state, *_missing_folders(facts, env, home, cwd)):
         os.makedirs(path, mode=0o700, exist_ok=True)
+    state, settings = _state(facts.state if facts is not None else (), env, home, cwd)
     around = run.surroundings
     places = [os.path.realpath(path) for path in (cwd, *around.writable)]
     seen = (*_programs(run.program, env), *_toolchains(home), *run.files, os.path.realpath("/etc/resolv.conf"))
@@ -244,6 +261,14 @@ def _view_of(run: ToConfine, hidden: Iterable[str]) -> View:
         is_writable=run.allow != "read",
         has_network=run.network == "all",
     )
+
+
+def _missing_folders(facts: AgentFacts | None, env: Mapping[str, str], home: str, cwd: str) -> Iterable[str]:
+    """Return directories of settings that are missing: they are made, since only what is there can be read-only."""
+    for folder in facts.state if facts is not None else ():
+        if folder.is_kept:
+            place = _place(folder, env, home, cwd)
+            yield from (os.path.join(place, name) for name in folder.settings if name in MADE)
 
 
 def _toolchains(home: str) -> Iterable[str]:
@@ -294,13 +319,17 @@ def _state(folders: Iterable[StateFolder], env: Mapping[str, str], home: str, cw
     """Return the directories that the agent writes, and what in them it only reads."""
     state, settings = [], []
     for folder in folders:
-        root = os.path.join(cwd, env.get(folder.variable) or os.path.join(home, folder.path))
-        path = os.path.normpath(os.path.join(root, folder.below))
+        path = _place(folder, env, home, cwd)
         if folder.is_kept:
             state.append(path)
         for pattern in folder.settings:
             settings += glob.glob(os.path.join(glob.escape(path), pattern))
     return state, settings
+
+
+def _place(folder: StateFolder, env: Mapping[str, str], home: str, cwd: str) -> str:
+    root = os.path.join(cwd, env.get(folder.variable) or os.path.join(home, folder.path))
+    return os.path.normpath(os.path.join(root, folder.below))
 
 
 def _programs(program: str, env: Mapping[str, str]) -> Iterable[str]:

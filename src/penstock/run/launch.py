@@ -23,8 +23,10 @@ from penstock.adapter import (
     unsupported,
 )
 from penstock.agents import registry
+from penstock.config.data import data_path
 from penstock.errors import AgentNotFound, ConfigError, UsageError, shown
 from penstock.run.inputs import request_of
+from penstock.run.planted import settle
 from penstock.run.sandbox import Confinement, automatic
 
 if TYPE_CHECKING:
@@ -126,6 +128,7 @@ def _confinement(
     facts = registry.AGENTS.get(agent.partition("/")[0])
     sandbox = spec.sandbox or config.sandbox
     mode = automatic(facts, spec.allow, spec.surroundings) if sandbox == "auto" else sandbox
+    settle(str(data_path()))  # before an agent, confined or not, obeys what a killed run has left
     if mode == "off":
         return Confinement()
     from penstock.run.confine import ToConfine, confined  # imported if a run may be confined

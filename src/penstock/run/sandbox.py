@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from penstock.run.planted import Watched
+
 if TYPE_CHECKING:
     from penstock.agents._facts import AgentFacts
 
@@ -53,3 +55,5 @@ class Confinement(msgspec.Struct, frozen=True):
     """Words that start bubblewrap, before the command; () with `off`."""
     problem: str = ""
     """Why the run is not confined although `auto` wanted it; "" if it is, or is not to be."""
+    watched: Watched | None = None
+    """Places in which a run with `on` could plant what later runs obey."""

@@ -23,11 +23,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.adapter import Dialogue
+from penstock.config.data import data_path
 from penstock.core.normalizer.outcome import Exit
 from penstock.errors import AgentNotFound, PenstockError, TransportError
 from penstock.events import BlockStarted, Event, MessageStarted, QuestionAnswered, QuestionAsked, RunEnded, RunStarted
 from penstock.run.lifecycle import Action, Fact, Lifecycle, Limits, Trigger
 from penstock.run.limits import Budget, Spending
+from penstock.run.planted import Record
 from penstock.run.process import Exited, Process
 from penstock.run.queues import READ_BYTES, CallQueue, EventQueue
 from penstock.run.stdin import StdinWriter
@@ -86,6 +88,8 @@ class Supervisor:
         self._dialogue = launch.reader if isinstance(launch.reader, Dialogue) else None
         self._stdin = StdinWriter(launch.command.stdin, self._dialogue, allow=allow, ask=ask, record=self._record_sent)
         self._recording = recording
+        self._record: Record | None = None
+        """Record of what a confined run could plant."""
         self._recording_problem_reported = False
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._supervise, name=f"penstock {launch.label}", daemon=True)
@@ -171,6 +175,8 @@ class Supervisor:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})  # a program may have set its default, which kills
         try:
             launch = self._launch
+            if launch.confinement.watched is not None:
+                self._record = Record(str(data_path()), launch.confinement.watched)
             self._process = process = Process(
                 launch.command.argv, launch.env, launch.cwd, launch.mark, confinement=launch.confinement.words
             )
@@ -395,12 +401,24 @@ class Supervisor:
             self.error = self.error or error
         last: list[Event] = []
         try:
-            last = self.stream.close(self._exit(), self._now())
+            planted = [Notice("error", text, "warning") for text in self._settle(process)]
+            last = self.stream.apply(planted, self._now()) if planted else []
+            last += self.stream.close(self._exit(), self._now())
             self._end_recording(last)
         except BaseException as error:
             self.error = self.error or error
         finally:
             self._release(last)
+
+    def _settle(self, process: Process | None) -> list[str]:
+        """Put aside what a confined run has planted, unless a process of it is left; return sentences about it."""
+        record = self._record
+        if record is None:
+            return []
+        if process is not None and process.has_left:
+            record.close()
+            return []
+        return record.settle()
 
     def _release(self, last: Sequence[Event] = ()) -> None:
         """Release all waiters, however the thread ended."""

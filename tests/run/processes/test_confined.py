@@ -15,7 +15,7 @@ import pytest
 from waiting import until
 
 from penstock.errors import AgentNotFound, UsageError
-from penstock.events import RunEnded
+from penstock.events import Notice, RunEnded
 from penstock.run.agent import agent
 from penstock.run.lifecycle import Limits
 from penstock.run.process import marked
@@ -260,3 +260,80 @@ def test_another_sandbox_works_inside(shop: Path, sandbox: str) -> None:
     """Agents bring sandboxes of their own, which need a name space in that of Penstock."""
     ended(run(shop, "bwrap --unshare-user --unshare-pid --ro-bind / / /bin/echo nested >out 2>&1", sandbox=sandbox))
     assert (shop / "out").read_text() == "nested\n"
+
+
+PLANT = """
+mkdir -p .git/hooks ~/.claude/hooks; echo x >.git/hooks/pre-commit; echo /elsewhere >.git/commondir
+echo '{"hooks":{}}' >~/.claude/settings.json; echo x >~/.claude/hooks/h; echo kept >~/.claude/session
+"""
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+@pytest.mark.parametrize("ends", ["by itself", "killed", "with Penstock"])
+def test_what_is_planted_does_not_reach_the_next_run(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    """New hooks, settings and a `commondir` are put aside at the end, or before the next run, confined or not."""
+    subprocess.run(["git", "init", "-q", "--template=", str(shop)], check=True)
+    script = PLANT + ("cat >/dev/null" if ends == "by itself" else "echo >ready; sleep 1000")
+    monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "data"))
+    environ = fake_agent(tmp_path, "claude", script)
+    if ends == "with Penstock":
+        host = "import os,sys,time; from penstock import agent; run = agent('claude', sandbox='on', route='exec', cwd=sys.argv[1]).run('x').start(); time.sleep(1000)"  # fmt: skip  # noqa: E501
+        with subprocess.Popen([sys.executable, "-c", host, str(shop)], env=environ) as killed:
+            until((shop / "ready").exists)
+            killed.kill()
+        until(lambda: not (marked_any(str(shop))))
+        assert (tmp_path / ".claude/settings.json").exists()
+    else:
+        started = agent("claude").run("hi", sandbox="on", cwd=shop, environ=environ, route="exec")
+        with started:
+            if ends == "killed":
+                until((shop / "ready").exists)
+                started.kill()
+            said = [event.text for event in started if isinstance(event, Notice)]
+        assert len([text for text in said if "later runs would obey" in text]) == 3, said
+    free = "ls .git/hooks .git/commondir ~/.claude/settings.json ~/.claude/hooks/h >found 2>/dev/null; cat >/dev/null"
+    ended(
+        agent("claude").run("hi", sandbox="off", cwd=shop, environ=fake_agent(tmp_path, "claude", free), route="exec")
+    )
+    assert (shop / "found").read_text() in ("", ".git/hooks:\n")
+    assert (tmp_path / ".claude/session").read_text() == "kept\n"
+    assert len(list((tmp_path / "data/aside").glob("*/settings.json"))) == 1
+    assert list((tmp_path / "data/confined").iterdir()) == []
+
+
+def marked_any(place: str) -> bool:
+    """Whether a process has this directory as its own."""
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and os.readlink(f"/proc/{name}/cwd").startswith(place):
+                return True
+        except OSError:
+            continue
+    return False
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+@pytest.mark.parametrize(
+    ("script", "stays"),
+    [
+        ("git init -q . && git config user.name me", True),
+        ("git init -q . && git config core.fsmonitor 'touch /tmp/x'", False),
+        ("git init -q . && git config remote.o.url 'ext::sh -c true'", False),
+        ("git init -q . && echo x >.git/hooks/post-checkout", False),
+        ("git init -q . && printf '[include]\\n path = /x\\n' >>.git/config", False),
+        ("git init -q . && rm .git/config && mkfifo .git/config", False),
+        ("git init -q ../other 2>/dev/null; mkdir o; git init -q o; echo 'gitdir: o/.git' >.git", False),
+        ("mkdir o; git init -q o; ln -s o/.git .git", False),
+    ],
+)
+def test_a_new_repository_stays_if_it_starts_nothing(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, stays: bool
+) -> None:
+    """An agent may make a repository; one with programs in it is put aside."""
+    monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "data"))
+    started = run(shop, script)
+    ended(started)
+    assert os.path.lexists(shop / ".git") == stays
+    assert any(".git" in os.listdir(path) for path in (tmp_path / "data").glob("aside/*")) != stays

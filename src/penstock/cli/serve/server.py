@@ -52,7 +52,20 @@ SPARE_FILES = 512
 TOKEN, BROWSERS, OPENED = "token", "browsers.json", "open.html"
 """Files of the data directory: chats, token, signed-in browsers and, while the server runs, the file of `--open`."""
 
-OWN = {"chats", "token", "browsers", "open", "serving", "docs", "loops", "trees", "aside", "history", "caches"}
+OWN = {
+    "chats",
+    "token",
+    "browsers",
+    "open",
+    "serving",
+    "docs",
+    "loops",
+    "trees",
+    "aside",
+    "history",
+    "caches",
+    "confined",
+}
 """First parts of the names of what Penstock keeps in a data directory."""
 
 SHARED_COOKIE = "penstock"
