@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -24,6 +24,7 @@ from penstock.core.framing import LONG_BYTES, Framer, Oversized, lines_of
 from penstock.core.health import Health
 from penstock.core.normalizer.normalizer import Normalizer
 from penstock.core.normalizer.outcome import Exit
+from penstock.core.unfamiliar import Unfamiliar, is_suspect
 from penstock.events import Event
 from penstock.updates import Failure, Text, Traits, Unknown, Update
 from penstock.updates import Notice as NoticeUpdate
@@ -157,7 +158,22 @@ class Stream:
                 self._normalizer.apply(NoticeUpdate("format", foreign_json(), "error"))
                 self._normalizer.apply(Failure(foreign_json()))
             self._normalizer.close(exit)
+            self._note_drift()
         return self._normalizer.drain()
+
+    def _note_drift(self) -> None:
+        """Compare the names in `_meta` with the table of the agent, if there are any."""
+        names: Mapping[str, int] = getattr(self._adapter, "meta_names", {})
+        if not names and not self.health.drift:
+            return
+        from penstock.agents import kinds
+
+        known = kinds.of_adapter(self._adapter)
+        if known is None:
+            return
+        self.health.recorded = known.versions
+        new = {name: count for name, count in names.items() if name not in known.meta}
+        self.health.drift += [Unfamiliar(f"_meta {name}", count, warns=is_suspect(name)) for name, count in new.items()]
 
     def _attach(self, adapter: Adapter) -> None:
         self._adapter = adapter

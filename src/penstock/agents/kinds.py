@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from penstock.agents._json import as_dict
+from penstock.agents.registry import AGENTS
 
 State = Literal["read", "ignored", "schema only"]
 """State of a kind: a reader handles it and a recording has it; a recording has it and it adds nothing that is shown;
@@ -50,6 +51,16 @@ def table(agent: str) -> AgentKinds:
     except (FileNotFoundError, NotADirectoryError):
         return AgentKinds()
     return msgspec.json.decode(data, type=AgentKinds)
+
+
+def of_adapter(adapter: Any) -> RouteKinds | None:
+    """Return the kinds of the route that an adapter reads; None if there are no recordings of it."""
+    agent = getattr(adapter, "spoken_by", None) or adapter.name
+    facts = AGENTS.get(agent)
+    if facts is None:
+        return None
+    place = f"{type(adapter).__module__.removeprefix('penstock.agents.')}:{type(adapter).__qualname__}"
+    return next((table(agent).routes.get(name) for name, it in facts.routes.items() if it.reader == place), None)
 
 
 def names_of(line: Any, tags: Sequence[str]) -> list[str]:

@@ -157,6 +157,12 @@ def acp_quirks(called: str) -> AcpQuirks:
     return next(found, AcpQuirks(called=called))
 
 
+def acp_agent(called: str) -> str | None:
+    """Return the agent that has this name for itself over ACP; None if it is none of the built-in ones."""
+    known = ((name, facts.acp) for name, facts in AGENTS.items())
+    return next((name for name, quirks in known if quirks is not None and quirks.called in called.lower()), None)
+
+
 def load(place: str) -> Any:
     """Return the object at `module:name` in `penstock.agents`."""
     module, _, name = place.partition(":")

@@ -6,10 +6,14 @@ from typing import Any
 
 import msgspec
 
+from penstock.core.unfamiliar import Unfamiliar
 from penstock.events import Cause
 
 MAX_UNKNOWN_KINDS = 64
 """Number of unknown kinds that are counted by name; the rest are counted together."""
+
+MAX_NAMED = 5
+"""Number of names in one sentence of the report; the JSON has all."""
 
 OTHER_KINDS = "(other kinds)"
 
@@ -42,6 +46,15 @@ class Health(msgspec.Struct):
     causes: dict[str, int] = {}
     """Numbers of notices and failures by their cause (`penstock.events.Cause`)."""
 
+    version: str | None = None
+    """Version of the agent, if it reported one."""
+    recorded: tuple[str, ...] = ()
+    """Versions that the recordings of the agent are of, if the stream has something unknown."""
+    drift: list[Unfamiliar] = []
+    """Kinds of lines, and names in `_meta`, that Penstock does not know. Filled at the end."""
+    checks: list[str] = []
+    """Disagreements in what the agent reports, one sentence each. Filled at the end; they are no warnings."""
+
     def count_cause(self, cause: Cause) -> None:
         """Count a notice or a failure that has a cause."""
         self.causes[cause] = self.causes.get(cause, 0) + 1
@@ -71,6 +84,17 @@ class Health(msgspec.Struct):
             found.append(f"{_many(self.discontinuities, 'text')} changed after being streamed and had to be revised")
         if self.adapter_errors:
             found.append(f"{_many(self.adapter_errors, 'event')} broke the adapter: please report it")
+        if suspects := [it for it in self.drift if it.warns]:
+            kinds = ", ".join(f"{it.name} ({it.place})" for it in suspects[:MAX_NAMED])
+            more = f" and {len(suspects) - MAX_NAMED} more" if len(suspects) > MAX_NAMED else ""
+            newer = f"version {self.version}; " if self.version else ""
+            known = (
+                f"recordings are of {', '.join(self.recorded)}" if self.recorded else "there are no recordings of it"
+            )
+            found.append(
+                f"the agent printed {kinds}{more}, which Penstock does not know ({newer}{known}): "
+                "what is shown may lack something or contain what was taken back"
+            )
         return found
 
     def summary(self, label: str) -> str:
@@ -90,12 +114,16 @@ class Health(msgspec.Struct):
             parts.append(
                 "causes of trouble: " + ", ".join(f"{cause} {count:,}" for cause, count in self.causes.items())
             )
+        if quiet := [it.name for it in self.drift if not it.warns]:
+            parts.append("new in this version, without effect on what is shown: " + ", ".join(quiet[:MAX_NAMED]))
+        parts.extend(self.checks)
         parts.extend(self.warnings)
         return f"{label}: " + "; ".join(parts) + "."
 
     def report(self) -> dict[str, Any]:
         """Return the report as plain data: the counters and `warnings`."""
-        return {**msgspec.structs.asdict(self), "warnings": self.warnings}
+        drift = [msgspec.structs.asdict(it) for it in self.drift]
+        return {**msgspec.structs.asdict(self), "drift": drift, "warnings": self.warnings}
 
 
 def _many(count: int, noun: str) -> str:

@@ -27,6 +27,7 @@ from penstock.config.data import data_path
 from penstock.core.normalizer.outcome import Exit
 from penstock.errors import AgentNotFound, PenstockError, TransportError
 from penstock.events import BlockStarted, Event, MessageStarted, QuestionAnswered, QuestionAsked, RunEnded, RunStarted
+from penstock.run import drift_log
 from penstock.run.lifecycle import Action, Fact, Lifecycle, Limits, Trigger
 from penstock.run.limits import Budget, Spending
 from penstock.run.planted import Record
@@ -438,6 +439,8 @@ class Supervisor:
 
     def _end_recording(self, last: list[Event]) -> None:
         ended: Any = last[-1] if last else None
+        if self._recording is not None:
+            drift_log.append(self.stream.label or "generic", self.stream.health)
         if self._recording is not None and isinstance(ended, RunEnded):
             self._recording.end(
                 outcome=ended.outcome,

@@ -29,6 +29,8 @@ from penstock.agents.acp.setup import (
     session_request,
 )
 from penstock.agents.acp.updates import SessionUpdates
+from penstock.agents.kinds import names_in_meta
+from penstock.agents.registry import acp_agent
 from penstock.core.decoding import well_formed
 from penstock.events import Cause
 from penstock.updates import (
@@ -43,6 +45,9 @@ from penstock.updates import (
 )
 
 PROTOCOL_VERSION = 1
+MAX_META_NAMES = 256
+"""Number of names in `_meta` that are kept: they come from the agent."""
+
 METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
 
 _PRIVATE = ("_", "$/", "craft/")
@@ -104,6 +109,10 @@ class Acp:
         self._withdrawn: list[str] = []  # questions that the cancel withdrew
         self._updates = SessionUpdates()
         self._version: str | None = None
+        self.meta_names: dict[str, int] = {}
+        """Names in the `_meta` of the agent's messages, with their numbers."""
+        self.spoken_by: str | None = None
+        """Name of the agent in the registry, if it is one of these."""
         self._model: str | None = None
         self._cost_counts = True  # it is the cost of this run, without earlier ones of the session
 
@@ -196,6 +205,8 @@ class Acp:
     def _answered(self, message: dict[str, Any]) -> Iterator[Update]:
         self._answers += 1
         result, error = as_dict(message.get("result")), message.get("error")
+        if "_meta" in result:
+            self._note_meta(result)
         if "agentCapabilities" in result and self._answers == 1:
             self._ours = self._ours or message.get("id") == ClientRequest.INITIALIZE
         asked = self._request_of(message.get("id"), result, error)
@@ -238,6 +249,7 @@ class Acp:
         self._capabilities = as_dict(result.get("agentCapabilities"))
         who = as_dict(result.get("agentInfo"))
         self._updates.identify(text_of(who.get("name")))
+        self.spoken_by = acp_agent(text_of(who.get("name")))
         self._logins = [text_of(as_dict(way).get("name")) for way in as_list(result.get("authMethods"))]
         self._version = text_of(who.get("version")) or None
         if self._request is not None:
@@ -346,6 +358,7 @@ class Acp:
             self._reject(id, INVALID_PARAMS, "a permission request needs options")
             return ()
         patch = as_dict(params.get("toolCall"))
+        self._note_meta(params, patch)
         call, updates = self._updates.ask(patch)
         question, asked = PendingPermission(id, options, call), question_of(call, patch)
         if self._cancelling:
@@ -359,6 +372,9 @@ class Acp:
         return (*updates, question.as_update(str(id), asked, changes_asked(call, patch)))
 
     def _updated(self, params: dict[str, Any]) -> Sequence[Update]:
+        update = as_dict(params.get("update"))
+        if "_meta" in update or "_meta" in params:
+            self._note_meta(params, update)
         session_id = text_or(params.get("sessionId"), "") or None
         new = self._session_id is None and session_id is not None
         self._session_id = self._session_id or session_id  # the answer to `session/load` does not name the session
@@ -367,8 +383,14 @@ class Acp:
         if self._history:
             self._history_seen = True
             return ()
-        updates = self._updates.read(as_dict(params.get("update")))
+        updates = self._updates.read(update)
         return (RunStart(session_id=session_id), *updates) if new else updates
+
+    def _note_meta(self, *holders: dict[str, Any]) -> None:
+        for holder in holders:
+            for name in names_in_meta(as_dict(holder.get("_meta"))):
+                if name in self.meta_names or len(self.meta_names) < MAX_META_NAMES:
+                    self.meta_names[name] = self.meta_names.get(name, 0) + 1
 
 
 def _selected(option: dict[str, Any]) -> dict[str, Any]:

@@ -50,12 +50,15 @@ KINDS: dict[str, Kind] = {"text": "text", "reasoning": "thinking"}
 SILENT_PARTS = frozenset({"agent", "compaction", "file", "patch", "retry", "snapshot", "subtask"})
 SILENT = frozenset(
     {
-        "catalog", "command", "file", "global", "installation", "integration", "lsp", "mcp", "message", "models-dev",
+        "catalog", "command", "file", "global", "installation", "integration", "lsp", "mcp", "models-dev",
         "permission", "plugin", "project", "pty", "question", "reference", "server", "session", "todo", "tui", "vcs",
         "workspace", "worktree",
     }
 )  # fmt: skip
 """First words of all kinds of events that a server of version 1.18.33 lists. Those without a reader have no content."""
+
+REMOVED = frozenset({"message.removed", "message.part.removed"})
+"""Events about what a person took back. Other kinds that begin with `message` may have text: they are not ignored."""
 
 Fields = dict[str, Any]
 
@@ -142,7 +145,7 @@ class OpenCodeServer:
         handler = self._handlers.get(kind)
         if handler is not None:
             return handler(as_dict(reported.get("properties")))
-        return () if kind.partition(".")[0] in SILENT else (Unknown(wire_type=kind or None),)
+        return () if kind in REMOVED or kind.partition(".")[0] in SILENT else (Unknown(wire_type=kind or None),)
 
     # --- our requests ----------------------------------------------------------------------------------
 

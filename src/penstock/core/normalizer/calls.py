@@ -37,6 +37,9 @@ MADE_UP = "call-"
 UNNAMED = "tool"
 """Name of a tool whose name the wire never sent."""
 
+MIN_RESULTS = 2
+"""Number of results from which it is odd that all are empty: one command may well print nothing."""
+
 
 class TrackedCall:
     """One tool call."""
@@ -91,6 +94,7 @@ class CallTracker:
         self._health = health
         # Apart, so that the cost of a call does not grow with the calls before it.
         self._waiting: dict[str, TrackedCall] = {}  # no result has come
+        self._with_place = self._with_text = 0  # results that could have a text, and those that have one
         self._returned: dict[str, TrackedCall] = {}
         self._running: Counter[str | None] = Counter()  # calls that were emitted and wait, by lane
         self._made_up = 0
@@ -263,6 +267,8 @@ class CallTracker:
         if call.output is not None:
             self._messages.end_block(call.output, complete)
             call.output = None
+        self._with_place += complete and update.output_reported
+        self._with_text += bool(update.text or update.changes or call.changes)
         call.returned = True
         call.block = None
         self._running[call.lane] -= call.called
@@ -305,6 +311,16 @@ class CallTracker:
         waited = self._waits.of_call(call.call_id, at) - call.waited
         measured = max(0, at - call.at - waited)
         return measured if own is None or (waited and own > measured) else own
+
+    @property
+    def waiting(self) -> bool:
+        """True if a call has no result yet."""
+        return bool(self._waiting)
+
+    def disagreements(self) -> Iterator[str]:
+        """Yield a sentence if no result of many has any text, which an agent rarely means."""
+        if self._with_place >= MIN_RESULTS and not self._with_text:
+            yield f"all {self._with_place} results of calls are empty"
 
     def close(self) -> None:
         """End the calls that got no result, and output whose call never came."""

@@ -25,6 +25,7 @@ from penstock.core.normalizer.state import Block, Lane
 from penstock.core.normalizer.texts import Texts
 from penstock.core.normalizer.waits import Waits
 from penstock.core.questions import ordered
+from penstock.core.unfamiliar import Places
 
 MAX_RAW_CHARS = 4000
 """Characters of an unknown wire event that its event `unknown` shows."""
@@ -80,6 +81,9 @@ class Normalizer:
         self._texts = Texts(self._messages, self._calls, traits, self.health)
         self._plan: list[ev.PlanItem] | None = None
         self._work: dict[str, None] = {}  # the background tasks
+        self._places = Places()
+        self._applied_texts = 0  # apart from those of the fast path, which health counts
+        self._results = 0
         self._closed = False
         self._handlers: dict[type, Callable[[Any], None]] = {
             up.RunStart: self._run_start,
@@ -167,6 +171,8 @@ class Normalizer:
                     self._emit_joined(block, first)
                 block = None
                 if type(update) is unknown:
+                    self.health.delta_events += deltas  # its place among the texts is noted
+                    deltas = 0
                     lines = lines or lines_of(region)
                     self.apply(update, lines[index])
                 else:
@@ -188,6 +194,7 @@ class Normalizer:
         kind = type(update)
         self._outcome.any_line = True
         if kind is up.Text:
+            self._applied_texts += bool(update.text)  # type: ignore[union-attr]
             self._texts.apply(update)  # type: ignore[arg-type]
         elif kind is up.Unknown:
             self._unknown(update, line)  # type: ignore[arg-type]
@@ -196,6 +203,7 @@ class Normalizer:
                 self.health.complete_events += 1
             else:
                 self.health.control_events += 1
+            self._results += kind is up.ToolReturn
             self._handlers[kind](update)
 
     def _open_block(self, place: up.Place, kind: ev.Kind, key: str | None) -> Block | None:
@@ -243,6 +251,7 @@ class Normalizer:
 
     def _run_start(self, update: up.RunStart) -> None:
         self._info.update(update)
+        self.health.version = update.version or self.health.version
         if self._top.open_message is None:
             self._info.emit_pending()
 
@@ -302,9 +311,15 @@ class Normalizer:
             self._work.pop(update.id, None)
 
     def _unknown(self, update: up.Unknown, line: bytes) -> None:
-        self.health.count_unknown(update.wire_type or "?")
+        kind = update.wire_type or "?"
+        self.health.count_unknown(kind)
+        self._places.note(kind, self._texts_so_far, self._results, waiting=self._calls.waiting)
         raw = excerpt(line, MAX_RAW_CHARS)
         self._emit(ev.Unknown, update.lane, raw=raw, wire_type=update.wire_type, text=update.text)
+
+    @property
+    def _texts_so_far(self) -> int:
+        return self.health.delta_events + self._applied_texts
 
     def _failure(self, update: up.Failure) -> None:
         self._outcome.fail(update)
@@ -348,6 +363,8 @@ class Normalizer:
             if message := lane.open_message:
                 complete = message.is_whole or (good and not self._traits.block_ends)
                 self._messages.end_message(lane, message, "ok" if complete and good else "cut", complete)
+        self.health.drift += self._places.close(self._texts_so_far, self._results)
+        self.health.checks += [*self._calls.disagreements(), *outcome.disagreements()]
         self._calls.close()
         outcome.close()
         verdict = outcome.judge(exit)

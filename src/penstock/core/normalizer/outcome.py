@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 
@@ -196,6 +197,21 @@ class RunOutcome:
         """Settle the reply: no more updates follow."""
         if not self.is_repeated:
             self.reply = self._last_reply()
+
+    def disagreements(self) -> Iterator[str]:
+        """Yield sentences about what the agent reports at its end and reported before otherwise."""
+        result = self._result
+        if result is None or result.is_error or result.cancelled:
+            return
+        if result.reply is not None:
+            own, reply = well_formed(result.reply).strip(), self.reply.strip()
+            if own not in reply and reply not in own:
+                yield f"the agent's own final text ({len(own):,} characters) differs from the reply ({len(reply):,})"
+        if result.usage is not None and self._used is not None:
+            for name in ("input_tokens", "output_tokens"):
+                whole, parts = getattr(result.usage, name), getattr(self._used, name)
+                if whole is not None and parts is not None and parts > whole:
+                    yield f"the model calls used {parts:,} {name.replace('_', ' ')}, the run by its end {whole:,}"
 
     @property
     def usage(self) -> ev.Usage | None:

@@ -1,0 +1,79 @@
+"""Unknown kinds of lines, by their place in the run: which may have changed what is shown."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+MAX_KINDS = 64
+"""Number of kinds that are kept by name: an agent could print a new name in each line."""
+
+MAX_NAME_CHARS = 120
+"""Characters of a name, which comes from the agent."""
+
+SUSPECT = ("retry", "discard", "replace", "supersede", "continue", "error")
+"""Parts of names, in lower case, of kinds that may change what other lines mean."""
+
+UnfamiliarPlace = Literal["between texts", "in a call", "elsewhere"]
+"""Place of a kind: text came before and after it; a call waited, whose result came after it; none of these."""
+
+
+class Unfamiliar(msgspec.Struct):
+    """Unknown kind of a line, or unknown name in `_meta`."""
+
+    name: str
+    count: int = 1
+    place: UnfamiliarPlace = "elsewhere"
+    warns: bool = False
+    """It may have changed what is shown."""
+
+
+class _Noted:
+    """Numbers of texts and results before the first line of a kind that something could follow."""
+
+    __slots__ = ("count", "results", "texts")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.texts: int | None = None
+        self.results: int | None = None
+
+
+class Places:
+    """Places of the unknown kinds of one run. What follows a line is known only at the end."""
+
+    def __init__(self) -> None:
+        self._noted: dict[str, _Noted] = {}
+
+    def note(self, name: str, texts: int, results: int, *, waiting: bool) -> None:
+        """Note a line. `texts`, `results`: numbers of those before it; `waiting`: a call has no result yet."""
+        name = name[:MAX_NAME_CHARS]
+        found = self._noted.get(name)
+        if found is None:
+            if len(self._noted) >= MAX_KINDS:
+                return
+            found = self._noted[name] = _Noted()
+        found.count += 1
+        if texts and found.texts is None:
+            found.texts = texts
+        if waiting and found.results is None:
+            found.results = results
+
+    def close(self, texts: int, results: int) -> list[Unfamiliar]:
+        """Return the kinds, judged by what followed them. `texts`, `results`: numbers of all of the run."""
+        return [self._judged(name, noted, texts, results) for name, noted in self._noted.items()]
+
+    def _judged(self, name: str, noted: _Noted, texts: int, results: int) -> Unfamiliar:
+        place: UnfamiliarPlace = "elsewhere"
+        if noted.texts is not None and texts > noted.texts:
+            place = "between texts"
+        elif noted.results is not None and results > noted.results:
+            place = "in a call"
+        return Unfamiliar(name, noted.count, place, place != "elsewhere" or is_suspect(name))
+
+
+def is_suspect(name: str) -> bool:
+    """Return whether a name says that it may change what other lines mean."""
+    lower = name.lower()
+    return any(part in lower for part in SUSPECT)

@@ -1,0 +1,188 @@
+"""A stand-in for the next version of each agent: recordings with a kind renamed or added, or a name in `_meta`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from penstock.agents import kinds
+from penstock.agents.registry import AGENTS
+from penstock.core.health import Health
+from penstock.events import BlockEnded, BlockRevised, RunEnded, ToolCalled, ToolReturned
+from penstock.run import drift_log
+from penstock.stream import Stream
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+TOOLS = {
+    name: RECORDINGS / name / "tools" / "input.ndjson"
+    for name in (
+        "claude", "codex", "codex-server", "gemini", "opencode", "opencode-server",
+        "qwen", "copilot", "pi", "cline", "ccs",
+    )
+}  # fmt: skip
+ACP = {folder.name: folder / "input.ndjson" for folder in sorted((RECORDINGS / "acp").glob("*-tools"))}
+
+
+class Shown(NamedTuple):
+    """What a person sees of a run."""
+
+    reply: str
+    outcome: str
+    texts: list[str]
+    calls: list[Any]
+
+
+def run(agent: str, lines: list[Any]) -> tuple[Shown, Health]:
+    """Return what is shown of lines, and their health."""
+    stream = Stream(agent)
+    data = msgspec.json.Encoder().encode_lines(lines)
+    events = [*stream.feed(data), *stream.close()]
+    ended = events[-1]
+    assert isinstance(ended, RunEnded)
+    texts = [event.text for event in events if isinstance(event, BlockEnded | BlockRevised) and event.text]
+    calls: list[Any] = [(event.name, event.input) for event in events if isinstance(event, ToolCalled)]
+    calls += [(event.text, event.is_error) for event in events if isinstance(event, ToolReturned)]
+    return Shown(ended.reply, ended.outcome, texts, calls), stream.health
+
+
+def read(path: Path) -> tuple[str, list[Any]]:
+    """Return the agent of a recording, and its lines."""
+    agent = msgspec.json.decode(path.with_name("expected.json").read_bytes())["agent"]
+    return agent, msgspec.json.Decoder().decode_lines(path.read_bytes())
+
+
+def tags_of(agent: str) -> tuple[str, ...]:
+    """Return the tags of the route that an agent's name in a recording means."""
+    name, _, route = agent.partition("/")
+    return AGENTS[name].routes[route or ("acp" if name == "acp" else "exec")].tags
+
+
+def renamed(line: Any, kind: str, tags: tuple[str, ...]) -> Any:
+    """Return the line with another name of its kind, if it is of this kind."""
+    if kind not in kinds.names_of(line, tags):
+        return line
+    path = next(path for path in tags if kinds.names_of(line, (path,))).split(".")
+    copy = msgspec.json.decode(msgspec.json.encode(line))
+    holder = copy
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] += "V2"
+    return copy
+
+
+def is_of_work(line: Any, tags: tuple[str, ...]) -> bool:
+    """Return whether a line has a kind that is not only the state of a server."""
+    names = kinds.names_of(line, tags)
+    return bool(names) and not names[0].startswith("session.")
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_kind_that_is_renamed_is_noticed(name: str) -> None:
+    """For each kind that is read: what is shown stays the same, or the run says that it may not be right."""
+    agent, lines = read(TOOLS[name])
+    tags = tags_of(agent)
+    before, _ = run(agent, lines)
+    for kind in sorted({kind for line in lines for kind in kinds.names_of(line, tags)}):
+        shown, health = run(agent, [renamed(line, kind, tags) for line in lines])
+        if shown != before:
+            assert health.warnings or shown.outcome != "ok", (kind, health.drift)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_kind_between_two_texts_is_a_warning(name: str) -> None:
+    """A new kind in the middle of a run is a warning, the same at its end is not; the texts are those of before."""
+    agent, lines = read(TOOLS[name])
+    tags = tags_of(agent)
+    before, healthy = run(agent, lines)
+    assert not healthy.drift
+    at = next(index for index in range(len(lines) // 2, len(lines)) if is_of_work(lines[index], tags))
+    first = renamed(lines[at], kinds.names_of(lines[at], tags)[0], tags)
+    new = {key: value for key, value in first.items() if key in ("type", "method", "event", "params")}
+    shown, health = run(agent, [*lines[:at], new, *lines[at:]])
+    assert (shown.reply, shown.outcome, shown.texts) == (before.reply, before.outcome, before.texts)
+    assert [it.place != "elsewhere" for it in health.drift] == [True]
+    assert len(health.warnings) == 1
+    assert health.drift[0].name in health.warnings[0]
+    shown, health = run(agent, [*lines, new])
+    assert (shown.reply, shown.texts) == (before.reply, before.texts)
+    assert [it.place for it in health.drift] == ["elsewhere"]
+    assert not health.warnings
+
+
+@pytest.mark.parametrize("name", ACP)
+def test_a_name_in_meta_is_counted(name: str) -> None:
+    """A new name in `_meta` is counted and no warning, unless the name says that it may take back what came before."""
+    agent, lines = read(ACP[name])
+    before, healthy = run(agent, lines)
+    assert not healthy.drift
+    for new, warns in (("vendorExtra", False), ("discardedAttempt", True)):
+        changed = msgspec.json.decode(msgspec.json.encode(lines))
+        update = next(line["params"]["update"] for line in changed if "update" in line.get("params", {}))
+        update["_meta"] = {**update.get("_meta", {}), new: {"level": 1}}
+        shown, health = run(agent, changed)
+        assert shown == before
+        assert [(it.name, it.count, it.warns) for it in health.drift] == [
+            (f"_meta {new}", 1, warns),
+            (f"_meta {new}.level", 1, warns),
+        ]
+        assert bool(health.warnings) is warns
+
+
+def test_no_recording_has_anything_new(recording: Any) -> None:
+    """There is no false warning: all that real agents printed in the recordings is known."""
+    stream = Stream(recording.agent)
+    stream.feed(recording.data)
+    stream.close()
+    assert not [it for it in stream.health.drift if it.warns]
+
+
+def test_names_are_bounded() -> None:
+    """An agent that prints a new kind in each line costs no memory, and its names are cut."""
+    lines = [{"type": "system", "subtype": f"{number}{'x' * 5000}"} for number in range(1000)]
+    _, health = run("claude", lines)
+    assert len(health.drift) == 64
+    assert max(len(it.name) for it in health.drift) == 120
+
+
+def test_the_checks_find_disagreements() -> None:
+    """A final text that is not the reply, figures that are more than their sum, and calls that all return nothing."""
+    call = {"type": "tool_use", "id": "", "name": "Bash", "input": {"command": "ls"}}
+    lines: list[Any] = []
+    for id in ("a", "b"):
+        usage = {"input_tokens": 100, "output_tokens": 9}
+        lines.append({"type": "assistant", "message": {"id": id, "content": [{**call, "id": id}], "usage": usage}})
+        lines.append(
+            {"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": id, "content": ""}]}}
+        )
+    lines.append({"type": "assistant", "message": {"id": "c", "content": [{"type": "text", "text": "This is said."}]}})
+    end = {"type": "result", "subtype": "success", "result": "Other words.", "usage": {"input_tokens": 100}}
+    _, health = run("claude", [*lines, end])
+    assert health.checks == [
+        "all 2 results of calls are empty",
+        "the agent's own final text (12 characters) differs from the reply (13)",
+        "the model calls used 200 input tokens, the run by its end 100",
+    ]
+    assert not health.warnings
+    assert health.checks[0] in health.summary("claude")
+
+
+def test_the_log_has_no_texts_and_is_rotated(tmp_path: Path) -> None:
+    """The log keeps names and numbers of runs; a full one is put aside, and one that is a link is not followed."""
+    _, health = run("claude", [{"type": "system", "subtype": "brand_new", "text": "a secret"}])
+    drift_log.append("claude", health, tmp_path)
+    (line,) = drift_log.lines(tmp_path)
+    assert (line.agent, line.name, line.count, line.warns) == ("claude", "system/brand_new", 1, False)
+    path = tmp_path / drift_log.NAME
+    assert b"secret" not in path.read_bytes()
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.write_bytes(path.read_bytes() + b"no json\n" + b" " * drift_log.MAX_BYTES)
+    drift_log.append("claude", health, tmp_path)
+    assert len(drift_log.lines(tmp_path)) == 2
+    assert path.stat().st_size < 1000
+    path.unlink()
+    path.symlink_to(tmp_path / "elsewhere")
+    drift_log.append("claude", health, tmp_path)
+    assert not (tmp_path / "elsewhere").exists()
