@@ -21,11 +21,15 @@ CHECK_SECONDS = 30.0
 
 LEGEND = """\
 installed: of the first route, which a run takes by default, with some agents only if somebody can answer; routes in
-brackets need a program that is not installed. tested: the version of the recordings among the tests. proven: there
+brackets need a program that is not installed. ▲ (with --check): newer than all versions in the recordings; what a run
+prints that is not known is counted in its health. tested: the version of the recordings among the tests. proven: there
 are recordings of the real agent. Text comes in pieces as the model writes it, or whole. resume, fork: a conversation
 can be resumed, or branched.
 """
 """Meaning of the words in the table."""
+
+NEWER = "▲"
+"""Mark of a version that is newer than all recordings."""
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+[\w.+-]*")
 
@@ -59,6 +63,8 @@ class Row(msgspec.Struct, omit_defaults=True):
     """Path at which the program was found."""
     version: str | None = None
     """Version that `--version` printed; only with `--check`."""
+    newer: bool | None = None
+    """True if this version is newer than all that the recordings are of; only with `--check`."""
     tested: str | None = None
     proven: bool | None = None
     live: bool | None = None
@@ -81,6 +87,7 @@ def rows(config: Config, *, check: bool) -> list[Row]:
             versions = pool.map(lambda row: version(row.program) if row.program else None, found)
             for row, said in zip(found, versions, strict=True):
                 row.version = said
+                row.newer = is_newer(said, _recorded(row)) if said else None
     return found
 
 
@@ -133,11 +140,32 @@ def version(program: str) -> str | None:
     return found[0].rstrip(".") if found else None
 
 
+def _recorded(row: Row) -> list[str]:
+    """Return the versions of an agent that the recordings of its routes, ACP excepted, and the tests are of."""
+    from penstock.agents import kinds
+
+    # The versions over ACP are those of its adapters, which are other programs.
+    routes = kinds.table(row.name).routes.items()
+    found = [version for route, it in routes if route != "acp" for version in it.versions]
+    return [*found, row.tested] if row.tested else found
+
+
+def is_newer(version: str, known: Sequence[str]) -> bool:
+    """Return whether a version is newer than all that are known; False if none is."""
+    return bool(known) and _numbers(version) > max(map(_numbers, known))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers before the first letter: a preview counts as its release."""
+    return tuple(int(part) for part in re.findall(r"\d{1,18}", re.split(r"[^\d.]", version)[0]))
+
+
 def as_text(found: Sequence[Row]) -> str:
     """Return the rows as a table for people."""
     cells = [("name", "installed", "tested", "state", "text comes", "resume", "fork", "routes")]
     for row in found:
-        installed = row.version or {True: "yes", False: "no", None: "–"}[row.installed]
+        here = f"{row.version} {NEWER}" if row.version and row.newer else row.version
+        installed = here or {True: "yes", False: "no", None: "–"}[row.installed]
         if not row.built_in:
             state = "configured" if row.routes else "third party"
             cells.append((row.name, installed, "–", state, "–", "–", "–", " ".join(row.routes)))

@@ -40,7 +40,7 @@ class _Noted:
         self.results: int | None = None
 
 
-class Places:
+class PlacesOfKinds:
     """Places of the unknown kinds of one run. What follows a line is known only at the end."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ from penstock.core.normalizer.state import Block, Lane
 from penstock.core.normalizer.texts import Texts
 from penstock.core.normalizer.waits import Waits
 from penstock.core.questions import ordered
-from penstock.core.unfamiliar import Places
+from penstock.core.unfamiliar import PlacesOfKinds
 
 MAX_RAW_CHARS = 4000
 """Characters of an unknown wire event that its event `unknown` shows."""
@@ -81,7 +81,7 @@ class Normalizer:
         self._texts = Texts(self._messages, self._calls, traits, self.health)
         self._plan: list[ev.PlanItem] | None = None
         self._work: dict[str, None] = {}  # the background tasks
-        self._places = Places()
+        self._places = PlacesOfKinds()
         self._applied_texts = 0  # apart from those of the fast path, which health counts
         self._results = 0
         self._closed = False

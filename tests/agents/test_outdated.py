@@ -1,0 +1,37 @@
+"""`make outdated` names what the registry has newer, and never reports that all is well if it could not ask."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "real"))
+
+import outdated  # of tests/real
+
+
+def test_nothing_is_newer() -> None:
+    """Each package is asked for once, and the versions that the tests run are the newest."""
+    asked: list[str] = []
+
+    def ask(package: str) -> str:
+        asked.append(package)
+        return outdated.names()[package] or "1"
+
+    status, lines = outdated.report(ask)
+    assert asked == [*outdated.names()]
+    assert (status, lines) == (0, []) or all("no test runs it" in line for line in lines)
+
+
+def test_what_is_newer_is_named() -> None:
+    """A newer version is a line with both versions, and the status is 1."""
+    status, lines = outdated.report(lambda package: "999.0.1")
+    assert status == 1
+    assert any(line.startswith("@anthropic-ai/claude-code: tests run ") and "999.0.1" in line for line in lines)
+
+
+def test_a_registry_that_does_not_answer() -> None:
+    """It is a failure of its own, whatever the others said."""
+    status, lines = outdated.report(lambda package: None if "codex" in package else "999")
+    assert status == 2
+    assert "@openai/codex: the registry could not be asked" in lines
