@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from penstock.repo.leftovers import clean_leftovers, days_ago, names_with_leftovers
@@ -44,7 +45,7 @@ def given_up(tmp_path: Path, name: str = "app.l1") -> tuple[Path, Path]:
     return data, place
 
 
-def test_a_link_in_the_place_of_a_tree_is_removed_and_what_it_leads_to_is_not(tmp_path: Path):
+def test_a_link_in_the_place_of_a_tree_is_removed_and_what_it_leads_to_is_not(tmp_path: Path) -> None:
     """The record goes with it, so nothing is left in the data directory."""
     data, place = given_up(tmp_path)
     (tmp_path / "app").mkdir()
@@ -63,7 +64,7 @@ def test_a_link_in_the_place_of_a_tree_is_removed_and_what_it_leads_to_is_not(tm
     assert names_with_leftovers(data) == []
 
 
-def test_a_tree_that_was_given_up_is_removed_by_its_age_only(tmp_path: Path):
+def test_a_tree_that_was_given_up_is_removed_by_its_age_only(tmp_path: Path) -> None:
     """Its files are in no ref that could be compared, so they may be somebody's work."""
     data, place = given_up(tmp_path)
     [kept] = clean_leftovers(data, "l1")
@@ -77,7 +78,7 @@ def test_a_tree_that_was_given_up_is_removed_by_its_age_only(tmp_path: Path):
     assert not home_of(data, "l1").exists()
 
 
-def test_another_directory_is_never_removed(tmp_path: Path):
+def test_another_directory_is_never_removed(tmp_path: Path) -> None:
     """What Penstock has not made may be the user's own checkout, which an agent has moved there."""
     data, place = given_up(tmp_path)
     place.rename(tmp_path / "moved")
@@ -95,7 +96,7 @@ def test_another_directory_is_never_removed(tmp_path: Path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-def test_a_tree_with_a_process_is_kept(tmp_path: Path):
+def test_a_tree_with_a_process_is_kept(tmp_path: Path) -> None:
     """A process that could not be ended may work there until somebody ends it."""
     data, place = given_up(tmp_path)
     process = subprocess.Popen(["sleep", "1000"], cwd=place)
@@ -107,7 +108,7 @@ def test_a_tree_with_a_process_is_kept(tmp_path: Path):
     assert (place / "text").exists()
 
 
-def test_the_next_tree_at_the_same_place_is_no_leftover(tmp_path: Path):
+def test_the_next_tree_at_the_same_place_is_no_leftover(tmp_path: Path) -> None:
     """A tree that was made again where the first one was is the tree of the loop."""
     data, place = given_up(tmp_path)
     [record] = abandoned_records(home_of(data, "l1")).values()
@@ -116,7 +117,7 @@ def test_the_next_tree_at_the_same_place_is_no_leftover(tmp_path: Path):
     assert (place / "text").exists()
 
 
-def test_a_second_record_never_replaces_the_first(tmp_path: Path):
+def test_a_second_record_never_replaces_the_first(tmp_path: Path) -> None:
     """Also if the first of them was removed meanwhile."""
     data, _ = given_up(tmp_path)
     home = home_of(data, "l1")
@@ -130,24 +131,19 @@ def test_a_second_record_never_replaces_the_first(tmp_path: Path):
     assert len(abandoned_records(home)) == 3
 
 
-def test_the_removal_of_a_tree_keeps_the_records_of_others(tmp_path: Path):
+def test_the_removal_of_a_tree_keeps_the_records_of_others(tmp_path: Path) -> None:
     """With its home removed, nothing would know the trees that were given up before."""
     data, place = given_up(tmp_path)
     home = home_of(data, "l1")
     [record] = abandoned_records(home).values()
-    write_record(home, TreeRecord(**{**record_fields(record), "path": str(tmp_path / "gone")}))
+    write_record(home, msgspec.structs.replace(record, path=str(tmp_path / "gone")))
     assert remove(home).state == "gone"
     assert names_with_leftovers(data) == ["l1"]
     assert clean_leftovers(data, "l1", before=OLD)[0].path == str(place)
     assert not home.exists()
 
 
-def record_fields(record: TreeRecord) -> dict[str, object]:
-    """Return the fields of a record."""
-    return {name: getattr(record, name) for name in TreeRecord.__struct_fields__}
-
-
-def test_what_was_moved_out_goes_unless_it_has_files(tmp_path: Path):
+def test_what_was_moved_out_goes_unless_it_has_files(tmp_path: Path) -> None:
     """Pipes, links and empty directories go; a git directory of an agent's goes by its age."""
     data = tmp_path / "data"
     names = ("pipe", "link", "git", "empty")
@@ -170,7 +166,7 @@ def test_what_was_moved_out_goes_unless_it_has_files(tmp_path: Path):
     assert not (data / "aside").exists()
 
 
-def test_what_was_moved_beside_a_tree_goes_without_files_only(tmp_path: Path):
+def test_what_was_moved_beside_a_tree_goes_without_files_only(tmp_path: Path) -> None:
     """An agent can make such a directory too, so its age says nothing."""
     data, place = given_up(tmp_path)
     beside = [place.with_name(f"{place.name}.aside-{name}") for name in ("a", "b")]
