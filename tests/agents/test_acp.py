@@ -256,18 +256,70 @@ def test_the_model_is_set_as_the_agent_offers_it(session: Any, model: str, metho
         assert prompt["method"] == "session/prompt"
 
 
-def test_a_model_that_cannot_be_set_is_a_warning() -> None:
-    """The run goes on, with what the agent has."""
-    talk = Talk(model="m2")
-    [prompt] = talk.begin()
-    assert prompt["method"] == "session/prompt"
-    refused = Talk(model="m2")
-    [asked] = refused.begin(session=MODELS)
-    [prompt] = refused.hear(failed(asked["id"], "no such model"))
-    assert prompt["method"] == "session/prompt"
-    for each in (talk, refused):
-        [notice] = [update for update in each.updates if isinstance(update, up.Notice)]
-        assert (notice.code, notice.level) == ("model", "warning")
+def test_a_model_or_effort_that_is_not_taken_is_an_error() -> None:
+    """The prompt is not sent: the agent would work with another one than the one that was asked for."""
+    effort = {**OPTION, "id": "effort", "category": "thought_level", "options": [], "currentValue": "low"}
+    cases: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None, str]] = [
+        ({"model": "m2"}, {}, None, "the agent (version 1.0) has no way to choose a model: run it without --model m2"),
+        (
+            {"effort": "high"},
+            MODELS,
+            None,
+            "the agent (version 1.0) offers no effort with this model: run it without --effort high",
+        ),
+        ({"model": "m2"}, MODELS, {"error": {"message": "no such"}}, "the agent did not take the model m2: no such"),
+        (
+            {"effort": "high"},
+            {"configOptions": [OPTION, effort]},
+            {"error": {"message": "no such"}},
+            "the agent did not take the effort high: no such",
+        ),
+        (
+            {"effort": "high"},
+            {"configOptions": [OPTION, effort]},
+            {"result": {"configOptions": [effort]}},
+            "the agent did not take the effort high; it has low",
+        ),
+    ]
+    for options, session, answer, reason in cases:
+        talk = Talk(**options)
+        asked = talk.begin(session=session)
+        if answer is not None:
+            assert talk.hear({"jsonrpc": "2.0", "id": asked[0]["id"], **answer}) == []
+        else:
+            assert asked == []
+        [result] = [update for update in talk.updates if isinstance(update, up.Result)]
+        assert (result.is_error, result.reason) == (True, reason)
+
+
+def test_model_effort_instructions_and_mode_are_set_in_the_dialogue() -> None:
+    """In this order, as the efforts depend on the model; instructions go with the request for the session."""
+    effort = {**OPTION, "id": "effort", "category": "thought_level", "options": [], "currentValue": "high"}
+    mode = {**OPTION, "id": "mode", "category": "mode", "options": [{"value": "agent-full-access"}]}
+    offered = {"configOptions": [mode, effort, {**OPTION, "id": "provider"}, OPTION], **MODELS}
+    talk = Talk(model="m2", effort="high", system_prompt="Be brief.", allow="all")
+    [initialize] = talk.said()
+    able = {"sessionCapabilities": {"systemPrompt": {}}}
+    [new] = talk.hear(answered(initialize["id"], {"protocolVersion": 1, "agentCapabilities": able}))
+    assert new["params"]["systemPrompt"] == {"mode": "append", "content": [{"type": "text", "text": "Be brief."}]}
+    said = talk.hear(answered(new["id"], {"sessionId": SESSION, **offered}))
+    set_to = []
+    while said[0]["method"] == "session/set_config_option":
+        set_to.append((said[0]["params"]["configId"], said[0]["params"]["value"]))
+        said = talk.hear(answered(said[0]["id"], {}))
+    assert set_to == [("model", "p/m2"), ("effort", "high"), ("mode", "agent-full-access")]
+    assert said[0]["method"] == "session/prompt"
+
+
+def test_instructions_that_the_agent_cannot_get_are_an_error() -> None:
+    """The versions of codex-acp that read them in their start arguments are an exception."""
+    for version, is_sent in (("0.16.0", True), ("2.6.0", False)):
+        talk = Talk(system_prompt="Be brief.")
+        [initialize] = talk.said()
+        who = {"name": "codex-acp", "version": version}
+        said = talk.hear(answered(initialize["id"], {"protocolVersion": 1, "agentCapabilities": {}, "agentInfo": who}))
+        assert bool(said) == is_sent
+        assert [update for update in talk.updates if isinstance(update, up.Result)] == [] or not is_sent
 
 
 @pytest.mark.parametrize(
@@ -929,3 +981,34 @@ def test_nothing_raises(lines: list[Any], ours: bool) -> None:
     acp.cancel()
     acp.take()
     assert verify(events + stream.close()) == []
+
+
+def test_an_agent_is_not_over_while_its_background_work_runs() -> None:
+    """Its answer to the prompt is then not the last; a stream that ends before the last answer is an error."""
+    launched = {"claudeCode": {"toolResponse": {"isAsync": True, "status": "async_launched", "agentId": "a1"}}}
+    lines = [
+        *opening(),
+        update("tool_call", toolCallId="t", title="Task", kind="think", status="in_progress", rawInput={}),
+        update("tool_call_update", toolCallId="t", _meta=launched),
+        update("tool_call_update", toolCallId="t", status="completed"),
+        chunk("The helper works.", "m1"),
+        update("usage_update", used=1, size=2, _meta={"_claude/origin": {"kind": "human"}}),
+        answered(3, {"stopReason": "end_turn"}),
+    ]
+    last = [
+        chunk("There are 7 files.", "m2"),
+        update("usage_update", used=1, size=2, _meta={"_claude/origin": {"kind": "task-notification"}}),
+    ]
+    stream = Stream("acp")
+    events = [event for line in lines for event in stream.feed(json.dumps(line).encode() + b"\n")]
+    assert stream.working
+    early = stream.close()[-1]
+    assert isinstance(early, RunEnded)
+    assert early.outcome == "error"
+    assert "background" in str(early.reason)
+    stream = Stream("acp")
+    events = [event for line in [*lines, *last] for event in stream.feed(json.dumps(line).encode() + b"\n")]
+    assert not stream.working
+    end = [*events, *stream.close()][-1]
+    assert isinstance(end, RunEnded)
+    assert (end.outcome, end.reply) == ("ok", "There are 7 files.")

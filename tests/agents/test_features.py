@@ -63,11 +63,15 @@ def answers(line: dict[str, Any]) -> list[dict[str, Any]]:
         return [] if path.endswith("prompt_async") else [{"id": id, "status": 200, "body": {"id": "ses_1"}}]
     if line.get("jsonrpc"):  # ACP
         able: dict[str, Any] = {"promptCapabilities": {"image": True}, "mcpCapabilities": {"http": True}}
-        able["sessionCapabilities"] = {"resume": {}}
-        results = {
+        able["sessionCapabilities"] = {"resume": {}, "systemPrompt": {}}
+        options = [{"id": "model", "options": []}, {"id": "effort", "category": "thought_level", "options": []}]
+        asked = line.get("params", {})
+        chosen = [{**it, "currentValue": asked.get("value")} for it in options if it["id"] == asked.get("configId")]
+        results: dict[str, Any] = {
             "initialize": {"protocolVersion": 1, "agentCapabilities": able},
-            "session/new": {"sessionId": "s"},
-            "session/resume": {},
+            "session/new": {"sessionId": "s", "configOptions": options},
+            "session/resume": {"configOptions": options},
+            "session/set_config_option": {"configOptions": chosen},
         }
         return [{"jsonrpc": "2.0", "id": id, "result": results[method]}] if method in results else []
     if method in ("initialize", "thread/start"):  # codex

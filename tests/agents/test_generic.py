@@ -298,3 +298,19 @@ def test_every_recording_is_readable(recording: Any) -> None:
     known = recording.agent not in unknown and recording.case != "subagent"
     if known and isinstance(recording.expected.get("reply"), str):
         assert recording.expected["reply"][-30:] in reply
+
+
+def test_changes_of_a_call_without_a_flag_for_errors_are_not_made() -> None:
+    """A wire without such a flag has the failure in its text: what the call proposed did not have to happen."""
+    call = {"id": "c1", "type": "function", "function": {"name": "Write", "arguments": '{"path":"a","content":"b\\n"}'}}
+    said = 'Invalid args for tool "Write"'
+    lines = [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": said},
+    ]
+    stream = Stream("generic")
+    events = [event for line in lines for event in stream.feed(msgspec.json.encode(line) + b"\n")]
+    [called] = [event for event in events if isinstance(event, ToolCalled)]
+    [back] = [event for event in events if isinstance(event, ToolReturned)]
+    assert [change.path for change in called.changes or ()] == ["a"]
+    assert (back.text, back.changes, back.status_reported) == (said, None, False)

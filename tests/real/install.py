@@ -2,7 +2,8 @@
 
 Which and in what version says `agents.toml`. Each has a folder of its own, `agents/<package>@<version>` in the
 user's cache, which is put in its place whole; a second call finds it there. Several calls at once wait for one
-another. One that cannot be installed is named, with the reason, and its tests are skipped by that name.
+another. One that cannot be installed is named, with the reason, and its tests are skipped by that name. Node is one of
+the packages: the agents run on it, whatever Node npm itself runs on.
 """
 
 from __future__ import annotations
@@ -14,16 +15,15 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 TABLE = Path(__file__).with_name("agents.toml")
 INSTALL_SECONDS = 900
-NODE = 20
-"""The first major version of Node that all packages run on, if the table does not say more."""
+NODE = "node"
+"""Program in the table that runs all others."""
 
 
 class NotInstalled(Exception):
@@ -36,7 +36,6 @@ class Package(NamedTuple):
     program: str
     package: str
     version: str
-    node: int = NODE
 
     def __str__(self) -> str:
         return f"{self.program} ({self.package}@{self.version})"
@@ -63,16 +62,21 @@ def packages() -> dict[str, Package]:
     return {program: Package(program, **line) for program, line in table.items()}
 
 
+def search_path(needed: Iterable[Package]) -> str:
+    """PATH with the programs of packages first, and the table's Node before any other."""
+    return os.pathsep.join((*(str(it.bin) for it in (*needed, packages()[NODE])), os.environ["PATH"]))
+
+
 def install(package: Package) -> None:
     """Install one package, if it is not there yet.
 
     Raises:
-        NotInstalled: npm is missing, Node is too old, or npm failed.
+        NotInstalled: npm is missing or failed, here or for Node.
     """
     if package.is_installed():
         return
-    if node_version() < package.node:
-        raise NotInstalled(f"{package} needs Node {package.node}; here is Node {node_version() or 'none at all'}")
+    if package.program != NODE:
+        install(packages()[NODE])
     folder = package.folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _locked(folder.with_name(folder.name + ".lock")):
@@ -94,6 +98,7 @@ def _npm(package: Package, folder: Path) -> None:
     try:
         done = subprocess.run(
             [*argv, f"{package.package}@{package.version}"],
+            env={**os.environ, "PATH": search_path([])},  # packages may run Node while they are installed
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -104,16 +109,6 @@ def _npm(package: Package, folder: Path) -> None:
         raise NotInstalled(f"{package}: {error}") from error
     if done.returncode != 0:
         raise NotInstalled(f"{package}: npm install failed:\n{(done.stderr or done.stdout).strip()[-2000:]}")
-
-
-@cache
-def node_version() -> int:
-    """The major version of Node in PATH, 0 for none."""
-    try:
-        told = subprocess.run(["node", "--version"], capture_output=True, text=True, timeout=30).stdout
-        return int(told.strip().removeprefix("v").split(".")[0])
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return 0
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 from shutil import which
 from typing import Any, NamedTuple
 
-from install import NotInstalled, Package, packages
+from install import NODE, NotInstalled, Package, packages, search_path
 from model_server import ModelServer
 
 from penstock.agents.registry import AGENTS
@@ -27,8 +27,8 @@ Env = dict[str, str]
 class Setup(NamedTuple):
     """What an agent needs to be run on the model server."""
 
-    prepare: Callable[[Path, str, Path], Env]
-    """From its home, the server's address and the folder of its programs to its environment; writes its files."""
+    prepare: Callable[[Path, str], Env]
+    """From its home and the server's address to its environment; writes its files."""
     model: str
     """A model to ask for."""
     arrives: str = ""
@@ -44,7 +44,7 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
-def _claude(home: Path, url: str, bin: Path) -> Env:
+def _claude(home: Path, url: str) -> Env:
     return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "dummy", **_quiet_claude()}
 
 
@@ -58,14 +58,14 @@ def _quiet_claude() -> Env:
     }
 
 
-def _ccs(home: Path, url: str, bin: Path) -> Env:
-    env = {"HOME": str(home), "PATH": os.pathsep.join((str(bin), os.environ["PATH"])), **_quiet_claude()}
+def _ccs(home: Path, url: str) -> Env:
+    env = {"HOME": str(home), "PATH": search_path([packages()["ccs"]]), **_quiet_claude()}
     argv = ["ccs", "api", "create", "glm", "--base-url", url, "--api-key", "dummy", "--model", "glm-5", "--yes"]
     _run(argv, env)
     return {**_quiet_claude(), "CCS_CLAUDE_PATH": str(packages()["claude"].bin / "claude")}
 
 
-def _codex(home: Path, url: str, bin: Path) -> Env:
+def _codex(home: Path, url: str) -> Env:
     folder = home / ".codex"
     config = f"""\
 model = "gpt-5.5"
@@ -91,7 +91,7 @@ supports_websockets = false
     return {"CODEX_HOME": str(folder), "MOCK_KEY": "dummy"}
 
 
-def _gemini(home: Path, url: str, bin: Path) -> Env:
+def _gemini(home: Path, url: str) -> Env:
     settings = {
         "security": {"auth": {"selectedType": "gemini-api-key"}},
         "general": {"maxAttempts": 1, "disableAutoUpdate": True, "disableUpdateNag": True},
@@ -103,7 +103,7 @@ def _gemini(home: Path, url: str, bin: Path) -> Env:
     return {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": "dummy", "GEMINI_CLI_TRUST_WORKSPACE": "true"}
 
 
-def _opencode(home: Path, url: str, bin: Path) -> Env:
+def _opencode(home: Path, url: str) -> Env:
     can = {"attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}, "reasoning": True}
     provider = {
         "npm": "@ai-sdk/openai-compatible",
@@ -120,7 +120,7 @@ def _opencode(home: Path, url: str, bin: Path) -> Env:
     return env | {f"OPENCODE_DISABLE_{name}": "1" for name in off}
 
 
-def _qwen(home: Path, url: str, bin: Path) -> Env:
+def _qwen(home: Path, url: str) -> Env:
     settings = {
         "security": {"auth": {"selectedType": "openai"}},
         "general": {"disableAutoUpdate": True},
@@ -131,7 +131,7 @@ def _qwen(home: Path, url: str, bin: Path) -> Env:
     return {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "dummy", "OPENAI_MODEL": MODEL}
 
 
-def _copilot(home: Path, url: str, bin: Path) -> Env:
+def _copilot(home: Path, url: str) -> Env:
     return {
         "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
         "COPILOT_PROVIDER_API_KEY": "dummy",
@@ -143,7 +143,7 @@ def _copilot(home: Path, url: str, bin: Path) -> Env:
     }
 
 
-def _pi(home: Path, url: str, bin: Path) -> Env:
+def _pi(home: Path, url: str) -> Env:
     folder = home / ".pi" / "agent"
     can = {"input": ["text", "image"], "reasoning": True}
     models = [{"id": MODEL, **can}, {"id": "other-model", **can}]
@@ -154,12 +154,11 @@ def _pi(home: Path, url: str, bin: Path) -> Env:
     return {"PI_CODING_AGENT_DIR": str(folder), "PI_OFFLINE": "1", "PI_TELEMETRY": "0"}
 
 
-def _cline(home: Path, url: str, bin: Path) -> Env:
+def _cline(home: Path, url: str) -> Env:
     off = ("CLINE_TELEMETRY_DISABLED", "DO_NOT_TRACK", "CLINE_DISABLE_AUTO_UPDATE", "CLINE_NO_AUTO_UPDATE")
     env = dict.fromkeys(off, "1")
-    path = os.pathsep.join((str(bin), os.environ["PATH"]))
     argv = ["cline", "auth", "-p", "openai-compatible", "-k", "dummy", "-m", MODEL, "-b", f"{url}/v1"]
-    _run(argv, {"HOME": str(home), "PATH": path, **env})
+    _run(argv, {"HOME": str(home), "PATH": search_path([packages()["cline"]]), **env})
     # Its ACP mode takes the key and the model from here alone.
     return env | {"CLINE_API_KEY": "dummy", "CLINE_PROVIDER": "openai-compatible", "CLINE_MODEL": MODEL}
 
@@ -231,15 +230,14 @@ def bench(target: Target, root: Path) -> Iterator[Bench]:
     Raises:
         NotInstalled: a program that it needs is not there.
     """
-    for package in target.packages:
+    for package in (packages()[NODE], *target.packages):
         if not package.is_installed():
             raise NotInstalled(f"{package} is not installed: python tests/real/install.py {package.program}")
     home, folder = root / "home", root / "work"
     home.mkdir()
     folder.mkdir()
-    bins = [str(package.bin) for package in target.packages]
     env: dict[str, Any] = {name: os.environ[name] for name in KEPT if name in os.environ}
-    env |= {"HOME": str(home), "PATH": os.pathsep.join((*bins, os.environ["PATH"]))}
+    env |= {"HOME": str(home), "PATH": search_path(target.packages)}
     with ModelServer(folder) as server:
-        env |= target.setup.prepare(home, server.url, target.packages[0].bin)
+        env |= target.setup.prepare(home, server.url)
         yield Bench(target, server, folder, env)

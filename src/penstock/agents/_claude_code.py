@@ -39,6 +39,8 @@ class ClaudeCode(ClaudeLike):
         yield from super()._message_delta(api, lane)
         if api.delta is not None and api.delta.stop_reason is not None:
             yield MessageEnd(lane=lane, stop_reason=api.delta.stop_reason)
+            if lane is None and api.delta.stop_reason == "max_tokens":
+                self._is_notified = False  # the next message continues this one
 
     def _message_stop(self, api: MessageStop, lane: str | None) -> Iterator[Update]:
         if api.abandoned_blocks is not None:

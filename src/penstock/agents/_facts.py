@@ -96,6 +96,11 @@ class AcpQuirks(msgspec.Struct, frozen=True, kw_only=True):
     """The agent reports whether a command succeeded."""
     levelled_remarks: bool = False
     """A chunk that begins with `Error:`, `Warning:` or `Info:` is the agent's own and not the model's."""
+    start_arguments: str = ""
+    """Regular expression of the versions that use the model, the effort and the instructions in their start arguments.
+    Any other version must offer the protocol's way, else the run is an error. "": no version does."""
+    asking_modes: Mapping[str, str] = {}
+    """Modes in which a model decides what is allowed, each with the mode that asks a person instead."""
     ignore_project: Mapping[str, object] = {}
     """`_meta` of the request that opens a session, by which the agent ignores the project's own settings."""
 

@@ -26,6 +26,7 @@ from penstock.updates import (
     Plan,
     Question,
     Result,
+    RoundEnd,
     RunStart,
     Text,
     ToolCall,
@@ -165,6 +166,8 @@ class ResultLine(msgspec.Struct, tag="result"):
     duration_ms: Any = None
     total_cost_usd: Any = None
     usage: Any = None
+    model_usage: Any = msgspec.field(default=None, name="modelUsage")
+    """Totals of each model over all answers of the process, with those of sub-agents, as the cost is."""
     permission_denials: Any = None
     api_error_status: Any = None
 
@@ -214,6 +217,10 @@ class ClaudeLike:
     name: ClassVar[str]
     wire: ClassVar[Any] = Wire
     traits: ClassVar[Traits] = Traits(block_ends=True, finals=True)
+    _is_notified: bool = False
+    """The end of background work was reported: the next message of the main agent answers it."""
+    _last_message: str | None = None
+    """Id of the main agent's latest message."""
     cached_inside: ClassVar[bool] = False
     """True if the figure of the input includes the cached tokens, as OpenAI's does; False if it excludes them."""
 
@@ -236,6 +243,7 @@ class ClaudeLike:
             yield BlockEnd(api.index, lane=lane)
         elif isinstance(api, MessageBegin):
             message = api.message or ApiMessage()
+            yield from self._answers_work(message, lane)
             yield MessageStart(message.id, lane)
             if (usage := self._figures(message.usage, output=False)) is not None:
                 yield ModelUsage(usage, message.model, lane=lane)
@@ -245,6 +253,13 @@ class ClaudeLike:
             yield from self._message_stop(api, lane)
         elif (kind := text_or(as_dict(api).get("type"), "")) not in _SILENT_EVENTS:
             yield unknown(f"stream_event/{kind}", api, lane)
+
+    def _answers_work(self, message: ApiMessage, lane: str | None) -> Iterator[Update]:
+        """Begin a round with the first message after the end of background work, which is the answer to it."""
+        if lane is None and message.id != self._last_message:
+            if self._is_notified:
+                yield RoundEnd()
+            self._is_notified, self._last_message = False, message.id
 
     def _message_delta(self, api: MessageDelta, lane: str | None) -> Iterator[Update]:
         if (usage := self._figures(api.usage)) is not None:
@@ -266,6 +281,7 @@ class ClaudeLike:
             else:
                 yield Notice("status", text, "info", lane)
             return
+        yield from self._answers_work(message, lane)
         key = self._key(message)
         content = message.content
         if not isinstance(content, list):
@@ -333,8 +349,10 @@ class ClaudeLike:
             yield notice
             if kind == "agents_killed":
                 yield Work(None, on=False)
-            elif kind in ("task_started", "task_notification") and event.task_id:
-                yield Work(event.task_id, on=kind == "task_started")
+            elif kind in ("task_started", "task_notification"):
+                self._is_notified = self._is_notified or kind == "task_notification"
+                if task := event.task_id or text_of(as_dict(event.data).get("task_id")):
+                    yield Work(task, on=kind == "task_started")
         elif kind == "task_updated" and text_of(as_dict(event.patch).get("status")) in TASK_ENDS:
             yield Work(event.task_id, on=False)
         elif kind not in _SILENT_SYSTEM:
@@ -364,7 +382,7 @@ class ClaudeLike:
             failed,
             (reason or None) if failed else None,
             event.session_id,
-            self._figures(event.usage),
+            _totals(event.model_usage) or self._figures(event.usage),
             cost,
             as_int(event.duration_ms),
             cancelled=stopped or at_limit,
@@ -392,6 +410,20 @@ class ClaudeLike:
     def __init_subclass__(cls) -> None:
         # A dialect may read results and reports in its own way.
         cls._readers = {**ClaudeLike._readers, System: cls._system, ResultLine: cls._result}
+
+
+def _totals(models: Any) -> Usage | None:
+    """Return the sum of the totals of all models; None if there are none."""
+    total: Usage | None = None
+    for figures in map(as_dict, as_dict(models).values()):
+        given, cached, written, made = (as_int(figures.get(name)) for name in _TOTALS)
+        if given is not None and made is not None:
+            used = Usage(given + (cached or 0) + (written or 0), made, cached, written)
+            total = used if total is None else total + used
+    return total
+
+
+_TOTALS = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
 
 
 def _delta(delta: Any, index: int | None, lane: str | None) -> Sequence[Update]:

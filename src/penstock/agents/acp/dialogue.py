@@ -6,6 +6,7 @@ The answer to `session/prompt` is the end. See `docs/agents/acp.md`.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
@@ -22,11 +23,15 @@ from penstock.agents.acp.inputs import lacking_input, mcp_servers, prompt_blocks
 from penstock.agents.acp.permissions import PendingPermission, option_id
 from penstock.agents.acp.setup import (
     SessionSetting,
+    effort_setting,
     mode_setting,
     mode_value,
     model_setting,
     model_value,
+    option_setting,
     session_request,
+    system_prompt,
+    takes_system_prompt,
 )
 from penstock.agents.acp.updates import SessionUpdates
 from penstock.agents.kinds import names_in_meta
@@ -53,6 +58,8 @@ METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
 _PRIVATE = ("_", "$/", "craft/")
 """Beginnings of the methods that any agent uses only with its own clients."""
 _EDITS = frozenset({"edit", "delete", "move"})
+_SET = {1005: "model", 1006: "permission mode", 1008: "effort"}
+"""Names of what the requests before the prompt set, by their ids."""
 
 
 class ClientRequest(IntEnum):
@@ -66,6 +73,7 @@ class ClientRequest(IntEnum):
     MODEL = 1005
     MODE = 1006
     PROMPT = 1007
+    EFFORT = 1008
     SYNC = 1100
     """The first of the ids for requests to synchronize; all above it are such too."""
 
@@ -100,7 +108,7 @@ class Acp:
         self._history = True  # the agent still repeats text from before the prompt
         self._history_seen = False  # some of it since the last request to synchronize
         self._syncs = 0
-        self._steps: deque[tuple[ClientRequest, str, dict[str, Any]]] = deque()
+        self._steps: deque[tuple[ClientRequest, str, dict[str, str]]] = deque()
         self._allow_edits = request is not None and request.allow == "edits"
         self._prompted = False
         self._cancelling = False
@@ -114,6 +122,7 @@ class Acp:
         self.spoken_by: str | None = None
         """Name of the agent in the registry, if it is one of these."""
         self._model: str | None = None
+        self._wanted: tuple[str, str] = ("", "")  # the option that the request before the prompt sets, and its value
         self._cost_counts = True  # it is the cost of this run, without earlier ones of the session
 
     # --- messages to the agent -------------------------------------------------------------------------
@@ -200,6 +209,11 @@ class Acp:
     def _reject(self, id: Any, code: int, why: str) -> None:
         self._send({"id": id, "error": {"code": code, "message": well_formed(why)}})
 
+    def finish(self) -> Sequence[Update]:
+        """Return the failure of an agent that ended while its background work went on: its text is not its reply."""
+        is_early = self.over and self._updates.is_working and not self._cancelling
+        return (Failure("the agent ended before it answered the end of its background work"),) if is_early else ()
+
     # --- answers ---------------------------------------------------------------------------------------
 
     def _answered(self, message: dict[str, Any]) -> Iterator[Update]:
@@ -223,12 +237,10 @@ class Acp:
             cost = self._updates.cost if self._cost_counts else None
             yield from self._updates.settle()
             wanted = self._request is None or self._cancelling or self._rejected
-            yield from ended(result, self._session_id, self._updates.error, cost, may_be_cancelled=wanted)
-        elif asked is ClientRequest.MODEL:
-            yield RunStart(model=self._model)
-            self._step()
-        elif asked is ClientRequest.MODE:
-            self._step()
+            error, own = self._updates.error, self._updates.turns > 0
+            yield from ended(result, self._session_id, error, cost, may_be_cancelled=wanted, of_models=own)
+        elif asked in (ClientRequest.MODEL, ClientRequest.EFFORT, ClientRequest.MODE):
+            yield from self._is_set(asked, result)
 
     def _request_of(self, id: Any, result: dict[str, Any], error: Any) -> ClientRequest | None:
         """Return the request that an answer is for: by its id, or by its shape if another client recorded it."""
@@ -255,16 +267,36 @@ class Acp:
         if self._request is not None:
             request = self._request
             wanted = session_request(self._capabilities, request.session_id, request.fork)
-            lacking = wanted if isinstance(wanted, str) else lacking_input(self._capabilities, request)
+            lacking = wanted if isinstance(wanted, str) else self._lacking(request)
             if lacking is not None or isinstance(wanted, str):
                 yield self._stopped(lacking)
                 return
             self._open(*wanted)
 
+    def _lacking(self, request: Request) -> str | None:
+        """Return the reason why the agent cannot be sent a request; None if it can."""
+        taken = takes_system_prompt(self._capabilities) or self._heeds_arguments
+        if request.system_prompt is not None and not taken:
+            return f"{self._who} cannot be sent instructions: run it without --system-prompt"
+        return lacking_input(self._capabilities, request)
+
+    @property
+    def _heeds_arguments(self) -> bool:
+        """True if the agent uses the model, the effort and the instructions in its start arguments."""
+        versions = self._updates.quirks.start_arguments
+        return versions != "" and re.match(versions, self._version or "") is not None
+
+    @property
+    def _who(self) -> str:
+        """The agent with its version, for messages."""
+        return f"the agent (version {self._version})" if self._version else "the agent"
+
     def _open(self, method: str, params: dict[str, Any]) -> None:
         if self._request is not None:
             cwd = self._request.cwd or "."
             params = {**params, "cwd": cwd, "mcpServers": mcp_servers(self._request)}
+            if self._request.system_prompt is not None and takes_system_prompt(self._capabilities):
+                params |= system_prompt(self._request.system_prompt)
             if self._request.ignore_project and self._updates.quirks.ignore_project:
                 params["_meta"] = self._updates.quirks.ignore_project
             self._send_request(_OPENED[method], method, params)
@@ -277,7 +309,10 @@ class Acp:
         yield RunStart(session_id=self._session_id, model=name or None, version=self._version)
         self._cost_counts = asked not in (ClientRequest.LOAD, ClientRequest.RESUME)
         if self._request is not None:
-            yield from self._plan_steps(self._request, model, mode_setting(result))
+            lacking = self._plan_steps(self._request, model, result)
+            if lacking is not None:
+                yield self._stopped(lacking)
+                return
         if asked is ClientRequest.LOAD:
             self._history_seen = True
             self._synchronize()
@@ -285,19 +320,41 @@ class Acp:
         self._history = False
         self._step()
 
-    def _plan_steps(
-        self, request: Request, model: SessionSetting | None, mode: SessionSetting | None
-    ) -> Iterator[Update]:
-        if request.model is not None and model is None:
-            yield Notice("model", f"the agent has no way to choose a model: {request.model} is not used", "warning")
-        elif request.model is not None and model is not None:
+    def _plan_steps(self, request: Request, model: SessionSetting | None, opened: dict[str, Any]) -> str | None:
+        """Plan the requests that set what was asked for; return why it cannot be set, or None."""
+        if request.model is not None and model is not None:
             value = model_value(model, request.model)
             self._model = value
-            if value != model.current:
-                self._steps.append((ClientRequest.MODEL, *model.request(value)))
-        wanted = mode_value(mode, request.allow) if mode is not None else None
-        if mode is not None and wanted not in (None, mode.current):
-            self._steps.append((ClientRequest.MODE, *mode.request(wanted)))
+            self._plan(ClientRequest.MODEL, model, value)
+        elif request.model is not None and not self._heeds_arguments:
+            return f"{self._who} has no way to choose a model: run it without --model {request.model}"
+        effort = effort_setting(opened)
+        if request.effort is not None and effort is not None:
+            self._plan(ClientRequest.EFFORT, effort, request.effort, always=bool(self._steps))
+        elif request.effort is not None and not self._heeds_arguments:
+            return f"{self._who} offers no effort with this model: run it without --effort {request.effort}"
+        mode = mode_setting(opened)
+        if mode is not None:
+            asking = self._updates.quirks.asking_modes.get(mode.current)
+            if (wanted := mode_value(mode, request.allow) or asking) is not None:
+                self._plan(ClientRequest.MODE, mode, wanted)
+        return None
+
+    def _plan(self, asked: ClientRequest, setting: SessionSetting, value: str, *, always: bool = False) -> None:
+        """Plan to set a value, if the setting does not have it. `always`: another step may change the setting."""
+        if always or value != setting.current:
+            self._steps.append((asked, *setting.request(value)))
+
+    def _is_set(self, asked: ClientRequest, result: dict[str, Any]) -> Iterator[Update]:
+        """Go on, if the answer does not show that the setting has another value."""
+        name, value = self._wanted
+        now = option_setting(result, name) if name else None
+        if asked is not ClientRequest.MODE and now is not None and now.current != value:
+            yield self._stopped(f"the agent did not take the {_SET[asked]} {value}; it has {now.current or 'none'}")
+            return
+        if asked is ClientRequest.MODEL:
+            yield RunStart(model=self._model)
+        self._step()
 
     def _synchronize(self) -> None:
         """Send a request that no agent has: all updates before its answer are history.
@@ -321,22 +378,23 @@ class Acp:
             return
         if self._steps:
             asked, method, params = self._steps.popleft()
+            self._wanted = params.get("configId", ""), params.get("value", "")
             self._send_request(asked, method, {"sessionId": self._session_id, **params})
             return
         self._prompted = True
-        params = {"sessionId": self._session_id, "prompt": prompt_blocks(self._request)}
-        self._send_request(ClientRequest.PROMPT, "session/prompt", params)
+        prompt = {"sessionId": self._session_id, "prompt": prompt_blocks(self._request)}
+        self._send_request(ClientRequest.PROMPT, "session/prompt", prompt)
 
     def _failed(self, asked: ClientRequest | None, error: Any) -> Iterator[Update]:
         reason, code, cause = reason_of(error), as_dict(error).get("code"), cause_of(error, self._updates.quirks)
         if asked is ClientRequest.RESUME and code == METHOD_NOT_FOUND and self._capabilities.get("loadSession") is True:
             self._open("session/load", {"sessionId": self._request.session_id if self._request is not None else None})
-        elif asked is ClientRequest.MODEL or asked is ClientRequest.MODE:
-            what = "model" if asked is ClientRequest.MODEL else "permission mode"
-            yield Notice(
-                "model" if asked is ClientRequest.MODEL else "permission", f"no other {what}: {reason}", "warning"
-            )
+        elif asked is ClientRequest.MODE:  # the questions are answered instead
+            yield Notice("permission", f"no other permission mode: {reason}", "warning")
             self._step()
+        elif asked is ClientRequest.MODEL or asked is ClientRequest.EFFORT:
+            value = self._model if asked is ClientRequest.MODEL else self._wanted[1]
+            yield self._stopped(f"the agent did not take the {_SET[asked]} {value}: {reason}", cause=cause)
         elif asked is None:  # another client's request: perhaps the prompt
             yield Failure(reason, cause)
         elif self._cancelling:

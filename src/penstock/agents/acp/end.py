@@ -21,6 +21,7 @@ def ended(
     cost: float | None,
     *,
     may_be_cancelled: bool = True,
+    of_models: bool = False,
 ) -> Iterator[Update]:
     """Translate the answer to `session/prompt`.
 
@@ -31,6 +32,7 @@ def ended(
         cost: of the session so far, in US dollars.
         may_be_cancelled: somebody cancelled the turn or rejected a permission. Some agents at times report a cancel
             in the middle of a long reply, though nobody cancelled.
+        of_models: the figures of the models count, as the agent took turns that the others leave out.
     """
     stop = text_or(result.get("stopReason"), "")
     if model := model_of_usage(result):
@@ -45,7 +47,7 @@ def ended(
         is_error=reason is not None and not cancelled,
         reason=None if cancelled else reason,
         session_id=session_id,
-        usage=usage_of(result),
+        usage=(_usage_of_models(result) if of_models else None) or usage_of(result),
         cost_usd=cost,
         cancelled=cancelled,
         stop_reason=stop or None,
@@ -79,6 +81,19 @@ def usage_of(holder: dict[str, Any]) -> Usage | None:
 def _quota(counts: dict[str, Any]) -> Usage | None:
     given, out = as_int(counts.get("input_tokens")), as_int(counts.get("output_tokens"))
     return Usage(given, out) if given or out else None
+
+
+def _usage_of_models(result: dict[str, Any]) -> Usage | None:
+    """Return the sum of the figures of all models; None if there are none."""
+    total: Usage | None = None
+    for each in as_list(as_dict(as_dict(result.get("_meta")).get("quota")).get("model_usage")):
+        counts = as_dict(as_dict(each).get("token_count"))
+        names = ("inputTokens", "outputTokens", "cachedInputTokens", "cachedWriteTokens")
+        given, out, read, write = (as_int(counts.get(name)) for name in names)
+        if given is not None and out is not None:
+            used = Usage(given + (read or 0) + (write or 0), out, read, write)
+            total = used if total is None else total + used
+    return total
 
 
 def model_of_usage(holder: dict[str, Any]) -> str | None:

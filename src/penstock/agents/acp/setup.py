@@ -13,7 +13,7 @@ from penstock.adapter import Allow
 from penstock.agents._json import as_dict, as_list, text_of, text_or
 
 _EDITS = ("acceptedits", "autoedit", "autoedits", "acceptedit", "autoacceptedits", "workspacewrite")
-_ALL = ("bypasspermissions", "yolo", "fullaccess", "dangerfullaccess", "allowall", "autoapproveall")
+_ALL = ("bypasspermissions", "yolo", "fullaccess", "agentfullaccess", "dangerfullaccess", "allowall", "autoapproveall")
 _SIGNS = re.compile(r"[^a-z0-9]")
 
 
@@ -59,27 +59,46 @@ def session_request(
     return "the agent cannot resume a session; it can only begin new ones"
 
 
+def takes_system_prompt(capabilities: dict[str, Any]) -> bool:
+    """Return whether the request that opens a session can have instructions."""
+    return as_dict(capabilities.get("sessionCapabilities")).get("systemPrompt") is not None
+
+
+def system_prompt(text: str) -> dict[str, Any]:
+    """Return the parameter that adds instructions to the agent's own."""
+    return {"systemPrompt": {"mode": "append", "content": [{"type": "text", "text": text}]}}
+
+
 def model_setting(answer: dict[str, Any]) -> SessionSetting | None:
-    """Return the setting of a session's model, from the answer that opened it; None if the agent has none."""
+    """Return the setting of a session's model, from the answer that opened it; None if the agent has none.
+
+    An agent that offers it in both ways has the models alone in its options; the older list may have one entry for each
+    model and effort.
+    """
     models = as_dict(answer.get("models"))
-    if models:
-        choices = [
-            Choice(text_of(model.get("modelId")), text_of(model.get("name")))
-            for model in _objects(models.get("availableModels"))
-        ]
-        return SessionSetting(text_or(models.get("currentModelId"), ""), choices, "session/set_model", "modelId", {})
-    return _option(answer, "model")
+    if (option := option_setting(answer, "model")) is not None or not models:
+        return option
+    choices = [
+        Choice(text_of(model.get("modelId")), text_of(model.get("name")))
+        for model in _objects(models.get("availableModels"))
+    ]
+    return SessionSetting(text_or(models.get("currentModelId"), ""), choices, "session/set_model", "modelId", {})
+
+
+def effort_setting(answer: dict[str, Any]) -> SessionSetting | None:
+    """Return the setting of the model's effort; None if the agent has none."""
+    return option_setting(answer, "thought_level")
 
 
 def mode_setting(answer: dict[str, Any]) -> SessionSetting | None:
     """Return the setting of a session's permission mode; None if the agent has none."""
     modes = as_dict(answer.get("modes"))
-    if modes:
-        choices = [
-            Choice(text_of(mode.get("id")), text_of(mode.get("name"))) for mode in _objects(modes.get("availableModes"))
-        ]
-        return SessionSetting(text_or(modes.get("currentModeId"), ""), choices, "session/set_mode", "modeId", {})
-    return _option(answer, "mode")
+    if (option := option_setting(answer, "mode")) is not None or not modes:
+        return option
+    choices = [
+        Choice(text_of(mode.get("id")), text_of(mode.get("name"))) for mode in _objects(modes.get("availableModes"))
+    ]
+    return SessionSetting(text_or(modes.get("currentModeId"), ""), choices, "session/set_mode", "modeId", {})
 
 
 def model_value(setting: SessionSetting, model: str) -> str:
@@ -104,15 +123,16 @@ def mode_value(setting: SessionSetting, allow: Allow) -> str | None:
     return found
 
 
-def _option(answer: dict[str, Any], category: str) -> SessionSetting | None:
-    for option in _objects(answer.get("configOptions")):
-        if category in (option.get("category"), option.get("id")) and option.get("type", "select") == "select":
-            choices = [Choice(text_of(value.get("value")), text_of(value.get("name"))) for value in _values(option)]
-            fixed = {"configId": text_of(option.get("id"))}
-            return SessionSetting(
-                text_or(option.get("currentValue"), ""), choices, "session/set_config_option", "value", fixed
-            )
-    return None
+def option_setting(answer: dict[str, Any], name: str) -> SessionSetting | None:
+    """Return the setting of the option with an id, else of the first option of the category of that name."""
+    options = [it for it in _objects(answer.get("configOptions")) if it.get("type", "select") == "select"]
+    found = [*(it for it in options if it.get("id") == name), *(it for it in options if it.get("category") == name)]
+    if not found:
+        return None
+    choices = [Choice(text_of(value.get("value")), text_of(value.get("name"))) for value in _values(found[0])]
+    fixed = {"configId": text_of(found[0].get("id"))}
+    current = text_or(found[0].get("currentValue"), "")
+    return SessionSetting(current, choices, "session/set_config_option", "value", fixed)
 
 
 def _values(option: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -32,6 +32,7 @@ from penstock.updates import (
     ToolReturn,
     Unknown,
     Update,
+    Work,
 )
 
 _SILENT = frozenset(
@@ -60,6 +61,9 @@ class SessionUpdates:
         self._messages: dict[str | None, str | None] = {}  # the open message of each lane
         self._acted: set[str | None] = set()  # lanes that made calls: their next text begins a round
         self._counted: set[str | None] = set()  # lanes with a model call that is over: their next text begins a message
+        self.turns = 0
+        """Turns that the agent took by itself, as background work had ended."""
+        self._background: list[str] = []  # sub-agents whose end the agent will answer
         self._has_ids = False  # the model's text has ids of messages: text without one is the agent's own
         self._trouble: Failure | None = None  # the latest error in `_meta`, after which the agent may try again
         self._failed = False  # the agent reported that it gave up: its next text is the reason
@@ -67,6 +71,11 @@ class SessionUpdates:
     def identify(self, agent: str) -> None:
         """Select the quirks of the agent's ACP by the agent's own name for itself."""
         self._calls.quirks = acp_quirks(agent)
+
+    @property
+    def is_working(self) -> bool:
+        """True if background work is going on that the agent will answer."""
+        return bool(self._background)
 
     @property
     def quirks(self) -> AcpQuirks:
@@ -84,7 +93,8 @@ class SessionUpdates:
             return ()
         if kind in ("tool_call", "tool_call_update"):
             lane = self._sub_agents.of_call(update)
-            return self._worked([*self._calls.begin(lane), *self._calls.patch(update, lane)])
+            worked = self._worked([*self._calls.begin(lane), *self._calls.patch(update, lane)])
+            return (*worked, *self._launched(update)) if "_meta" in update else worked
         if kind == "user_message_chunk":
             return self._new_round(self._sub_agents.marked(update))
         if kind in ("plan", "plan_update"):
@@ -110,8 +120,28 @@ class SessionUpdates:
             self._acted.add(None)  # a call that was rejected leaves no other trace
         elif counts == "before" and (lane := self._sub_agents.of_text(update)) in self._messages:
             self._counted.add(lane)  # the agent may ask the model again by itself, with no call between
+        origin = as_dict(as_dict(update.get("_meta")).get("_claude/origin"))
+        over = self._turn_over(origin) if origin else ()
         model = meta_of(update, "_claude/model")
-        return (RunStart(model=model),) if model else ()
+        return (RunStart(model=model), *over) if model else over
+
+    def _turn_over(self, origin: dict[str, Any]) -> Sequence[Update]:
+        """Translate the end of a turn of the agent: what follows answers the end of background work."""
+        if None in self._messages:
+            self._acted.add(None)
+        if origin.get("kind") != "task-notification" or not self._background:
+            return ()
+        self.turns += 1
+        return (Work(self._background.pop(0), on=False),)
+
+    def _launched(self, update: dict[str, Any]) -> Sequence[Update]:
+        """Return the start of background work that a call reports as its result."""
+        response = as_dict(as_dict(as_dict(update.get("_meta")).get("claudeCode")).get("toolResponse"))
+        if response.get("isAsync") is not True or response.get("status") != "async_launched":
+            return ()
+        work = text_of(response.get("agentId")) or text_of(update.get("toolCallId"))
+        self._background.append(work)
+        return (Work(work, on=True),)
 
     def _state(self, update: dict[str, Any]) -> Sequence[Update]:
         """Translate what an agent reports of its state in `_meta`: an error, after which it may try again."""

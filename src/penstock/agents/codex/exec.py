@@ -138,15 +138,21 @@ class Codex:
 
 
 def acp(request: Request) -> Command:
-    """Return the command `codex-acp`, whose flags are codex's settings; the dialogue sets the session."""
-    settings = {"model": request.model} if request.model is not None else {}
+    """Return the command `codex-acp`; the dialogue sets the session.
+
+    Versions 0 take codex's settings as flags. Later ones ignore them, and the dialogue sets all but one: a model that
+    codex does not list is accepted only in the variable.
+    """
+    model = {} if request.model is None else {"model": request.model}
+    settings = dict(model)
     match request.allow:
         case "edits":
             settings["sandbox_mode"] = "workspace-write"
         case "all":
             settings |= {"sandbox_mode": "danger-full-access", "approval_policy": "never"}
     words = (*(f"{key}={_quoted(value)}" for key, value in settings.items()), *_settings(request))
-    return Command(argv=("codex-acp", *each("--config", words), *request.args))
+    env = {"CODEX_CONFIG": msgspec.json.encode(model).decode()} if model else {}
+    return Command(argv=("codex-acp", *each("--config", words), *request.args), env=env)
 
 
 def _settings(request: Request) -> Iterator[str]:

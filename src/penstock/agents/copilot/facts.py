@@ -57,6 +57,7 @@ FACTS = AgentFacts(
     efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
     variables=("COPILOT_", "GH_", "GITHUB_TOKEN", "GITHUB_API_URL"),
     acp=AcpQuirks(
+        start_arguments=".*",
         called="copilot",
         errors=(  # of 1.0.102
             (r"Error: Authentication failed with provider at ", "auth"),

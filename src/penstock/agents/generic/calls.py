@@ -16,6 +16,7 @@ from penstock.agents.generic.tool_fields import (
     blocks_in,
     bodies_in,
     exit_code_of,
+    has_status,
     ids_of,
     input_of,
     input_piece,
@@ -154,4 +155,6 @@ class CallReader:
         text, changes = text_of(output_of(body)), unified(path_of(given), body)
         failed, code = is_failed(body), as_int(exit_code_of(body))
         status = True if is_successful(body) else None
+        if not has_status(body):  # the text may be about a failure: what the call proposed is no change
+            status, changes = False, changes or []
         updates.append(ToolReturn(call_id, text, failed, code, name, changes=changes, status_reported=status))

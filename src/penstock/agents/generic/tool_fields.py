@@ -144,6 +144,14 @@ def is_successful(body: dict[str, Any]) -> bool:
     return body.get("success") is True or any(body.get(key) is False for key in ("is_error", "isError"))
 
 
+def has_status(body: dict[str, Any]) -> bool:
+    """Return whether a result of a call has a field that would report a failure."""
+    return bool(states_of(body)) or any(key in body for key in (*_FLAGS, "exit_code", "exitCode"))
+
+
+_FLAGS = ("error", "success", "is_error", "isError")
+
+
 def exit_code_of(body: dict[str, Any]) -> Any:
     """Return the exit status of a command."""
     return next((body[key] for key in ("exit_code", "exitCode") if key in body), None)

@@ -32,8 +32,8 @@ FACTS = AgentFacts(
         )
     },
     allows={"exec": {"default": _ALL, "all": _ALL}},
-    install=npm("@mariozechner/pi-coding-agent"),
-    tested="0.73.1",
+    install=npm("@earendil-works/pi-coding-agent"),
+    tested="0.87.1",
     stream="pi --mode json",
     efforts=("off", "minimal", "low", "medium", "high", "xhigh"),
     variables=(*ANY_PROVIDER, "PI_"),
