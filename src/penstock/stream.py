@@ -91,6 +91,10 @@ class Stream:
         self._is_guessed = False  # no agent was named, and none was detected
         """True if the input was text without any event. Known at the end."""
         self._ending = False  # the line that is read now is the last one, which has no newline
+        self._named = ""  # the built-in agent that was named, until its route is known
+        self._first: Any = None  # the first event of a named agent that no sign of it fits
+        if isinstance(agent, str) and agent in registry.AGENTS:
+            self._named = agent
         if agent != "auto":
             self._attach(registry.make(agent) if isinstance(agent, str) else agent)
 
@@ -149,6 +153,8 @@ class Stream:
             self._ending = False
             if self._adapter is None:
                 self._decide("generic")
+            if self._first is not None and _is_foreign(self.health):
+                self._normalizer.apply(Failure(_unlike(self._first, self.agent or "")))
             if isinstance(self._adapter, Finishing):
                 for update in self._adapter.finish():
                     self._normalizer.apply(update)
@@ -182,6 +188,8 @@ class Stream:
         self._normalizer = Normalizer(self.label, adapter.traits, self._run, self.health, after=self._normalizer)
 
     def _read(self, regions: Sequence[bytes | Oversized]) -> None:
+        if self._named:
+            self._find_route(regions)
         for index, region in enumerate(regions):
             if self._adapter is None:
                 self._detect([region, *regions[index + 1 :]])
@@ -252,6 +260,25 @@ class Stream:
 
     # --- detection of the agent ---
 
+    def _find_route(self, regions: Sequence[bytes | Oversized]) -> None:
+        """Select the reader of the route of the named agent by its first event; no sign of it fits: the usual one."""
+        from penstock.agents.detection import candidates
+
+        for region in regions:
+            for line in [region] if isinstance(region, Oversized) else lines_of(region):
+                event = next((it.event for it in Decoder(Any).slow(line) if isinstance(it, Decoded)), None)
+                if event is None:
+                    continue
+                own, self._named = self._named, ""
+                routes = registry.AGENTS[own].routes
+                found = [*candidates(event)]
+                ways = [it for it in found if it.partition("/")[0] == own or (it == "acp" and "acp" in routes)]
+                if not found or not ways:
+                    self._first = event
+                elif own not in ways:
+                    self._attach(registry.make(ways[0]))
+                return
+
     def _detect(self, regions: Sequence[bytes | Oversized]) -> None:
         from penstock.agents.detection import detect  # not needed if the agent is named
 
@@ -302,6 +329,16 @@ class Stream:
                 self._normalizer.apply(Failure(advice or PLAIN_TEXT))
         self._beginning = b""
         self._read(held)
+
+
+def _unlike(event: Any, agent: str) -> str:
+    """Return the reason of a run in which no line is of the agent that was named."""
+    from penstock.agents.detection import detect, foreign_json
+
+    name = detect(event)
+    if name is not None and name.partition("/")[0] != agent:
+        return f"no line of this stream is of {agent}; it looks like {name}: name that one, or none (--agent auto)"
+    return f"no line of this stream is of {agent}: {foreign_json()}"
 
 
 def _is_foreign(health: Health) -> bool:

@@ -184,7 +184,7 @@ def test_a_resume_that_is_announced_and_missing_becomes_a_load() -> None:
     """Qwen 0.15 announces it and does not know the method."""
     talk = Talk(session_id="old")
     talk.said()
-    able = {"loadSession": True, "sessionCapabilities": {"resume": {}}}
+    able: dict[str, Any] = {"loadSession": True, "sessionCapabilities": {"resume": {}}}
     [resume] = talk.hear(opening(first=ClientRequest.INITIALIZE, **able)[0])
     [load] = talk.hear(failed(resume["id"], "Method not found", -32601))
     assert load["method"] == "session/load"
@@ -299,7 +299,7 @@ def test_model_effort_instructions_and_mode_are_set_in_the_dialogue() -> None:
     offered = {"configOptions": [mode, effort, {**OPTION, "id": "provider"}, OPTION], **MODELS}
     talk = Talk(model="m2", effort="high", system_prompt="Be brief.", allow="all")
     [initialize] = talk.said()
-    able = {"sessionCapabilities": {"systemPrompt": {}}}
+    able: dict[str, Any] = {"sessionCapabilities": {"systemPrompt": {}}}
     [new] = talk.hear(answered(initialize["id"], {"protocolVersion": 1, "agentCapabilities": able}))
     assert new["params"]["systemPrompt"] == {"mode": "append", "content": [{"type": "text", "text": "Be brief."}]}
     said = talk.hear(answered(new["id"], {"sessionId": SESSION, **offered}))

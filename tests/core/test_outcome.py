@@ -252,7 +252,7 @@ def test_an_unknown_line_is_shortened() -> None:
     normalizer.apply(up.Unknown(), b"x" * (MAX_RAW_CHARS + 1))
     [event] = of_type(normalizer.drain(), Unknown)
     assert event.raw == "x" * MAX_RAW_CHARS + "…"
-    assert normalizer.health.unknown_kinds == {"?": 1}
+    assert normalizer.health.unknown_kinds == {"not JSON": 1}
 
 
 def test_a_normalizer_that_replaces_another() -> None:

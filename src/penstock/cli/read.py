@@ -228,10 +228,13 @@ def resolve_agent(name: str, config: Config) -> tuple[str | Adapter, str | None]
     reader = own.adapter or name
     if name in config.agents() and reader == name and name not in registry.names():
         reader = "generic"  # configured under a name of its own, which no other agent has
+    adapter: str | Adapter
     if own.events and reader == "generic":
         from penstock.agents.generic.adapter import Generic
 
-        adapter: Adapter = Generic(own.events)
+        adapter = Generic(own.events)
+    elif reader in registry.AGENTS:
+        adapter = reader  # the stream finds the route
     else:
         adapter = registry.make(reader)
     return adapter, own.label or (name if reader != name else None)

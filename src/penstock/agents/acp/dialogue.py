@@ -275,13 +275,13 @@ class Acp:
 
     def _lacking(self, request: Request) -> str | None:
         """Return the reason why the agent cannot be sent a request; None if it can."""
-        taken = takes_system_prompt(self._capabilities) or self._heeds_arguments
+        taken = takes_system_prompt(self._capabilities) or self._uses_arguments
         if request.system_prompt is not None and not taken:
             return f"{self._who} cannot be sent instructions: run it without --system-prompt"
         return lacking_input(self._capabilities, request)
 
     @property
-    def _heeds_arguments(self) -> bool:
+    def _uses_arguments(self) -> bool:
         """True if the agent uses the model, the effort and the instructions in its start arguments."""
         versions = self._updates.quirks.start_arguments
         return versions != "" and re.match(versions, self._version or "") is not None
@@ -326,12 +326,12 @@ class Acp:
             value = model_value(model, request.model)
             self._model = value
             self._plan(ClientRequest.MODEL, model, value)
-        elif request.model is not None and not self._heeds_arguments:
+        elif request.model is not None and not self._uses_arguments:
             return f"{self._who} has no way to choose a model: run it without --model {request.model}"
         effort = effort_setting(opened)
         if request.effort is not None and effort is not None:
             self._plan(ClientRequest.EFFORT, effort, request.effort, always=bool(self._steps))
-        elif request.effort is not None and not self._heeds_arguments:
+        elif request.effort is not None and not self._uses_arguments:
             return f"{self._who} offers no effort with this model: run it without --effort {request.effort}"
         mode = mode_setting(opened)
         if mode is not None:

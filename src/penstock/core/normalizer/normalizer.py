@@ -15,6 +15,7 @@ from penstock import updates as up
 from penstock.core.decoding import excerpt
 from penstock.core.framing import lines_of
 from penstock.core.health import Health
+from penstock.core.kind_names import kind_name
 from penstock.core.normalizer.calls import CallTracker
 from penstock.core.normalizer.emitter import Emitter
 from penstock.core.normalizer.messages import Messages
@@ -311,11 +312,11 @@ class Normalizer:
             self._work.pop(update.id, None)
 
     def _unknown(self, update: up.Unknown, line: bytes) -> None:
-        kind = update.wire_type or "?"
+        kind = update.wire_type or kind_name(line)
         self.health.count_unknown(kind)
         self._places.note(kind, self._texts_so_far, self._results, waiting=self._calls.waiting)
         raw = excerpt(line, MAX_RAW_CHARS)
-        self._emit(ev.Unknown, update.lane, raw=raw, wire_type=update.wire_type, text=update.text)
+        self._emit(ev.Unknown, update.lane, raw=raw, wire_type=kind, text=update.text)
 
     @property
     def _texts_so_far(self) -> int:
