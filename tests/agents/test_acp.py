@@ -931,7 +931,7 @@ def test_what_is_not_known_is_told() -> None:
     stream = Stream("acp")
     lines = [*opening(), update("telepathy"), {"jsonrpc": "2.0", "method": "session/dream"}, {"type": "log"}, 5, ["x"]]
     stream.feed(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
-    assert set(stream.health.unknown_kinds) == {"session/update/telepathy", "session/dream", "log", "?"}
+    assert set(stream.health.unknown_kinds) == {"session/update/telepathy", "session/dream", "log", "int", "list"}
 
 
 JSON = st.recursive(
