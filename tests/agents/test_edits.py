@@ -45,6 +45,10 @@ ROUTES = {
 some reject the last call, which writes a file that exists."""
 
 
+OLDER = {"codex-acp"}
+"""Routes whose recording is of an older version, with line numbers that the tested one leaves out."""
+
+
 def events_of(route: str) -> list[Any]:
     """The events of a route's recording."""
     agent, name, _ = ROUTES[route]
@@ -63,7 +67,7 @@ def test_the_changes_that_were_made_lead_from_the_file_before_to_the_file_after(
     assert text == ROUTES[route][2]
     agent, name = route.split("-")
     positioned = all(is_positioned(header) for header, _ in hunks(made[0].diff or ""))
-    assert positioned == (AGENTS[agent].routes[name].made == "diff")
+    assert positioned == (AGENTS[agent].routes[name].made == "diff" or route in OLDER)
     assert [(change.kind, change.added, change.removed) for change in made[:2]] == [("update", 3, 2), ("update", 0, 1)]
 
 
