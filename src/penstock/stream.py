@@ -93,7 +93,7 @@ class Stream:
         self._ending = False  # the line that is read now is the last one, which has no newline
         self._named = ""  # the built-in agent that was named, until its route is known
         self._first: Any = None  # the first event of a named agent that no sign of it fits
-        if isinstance(agent, str) and agent in registry.AGENTS:
+        if isinstance(agent, str) and agent != "generic" and agent in registry.AGENTS:
             self._named = agent
         if agent != "auto":
             self._attach(registry.make(agent) if isinstance(agent, str) else agent)
