@@ -46,12 +46,12 @@ def test_plain_text_gets_one_line_that_says_what_to_do(env: dict[str, str], to: 
 @pytest.mark.sample(9)
 @pytest.mark.parametrize("text", ['{"a":1}', '{"a":1}\n{"b":{"c":[2]}}\n', '{"type":"x"}'])
 def test_json_of_no_agent_gets_the_same_advice(env: dict[str, str], text: str) -> None:
-    """Nothing of it was understood, and that is said; the events of an agent that is named are another matter."""
+    """Nothing of it was understood, and that is said, also if an agent is named."""
     done = run(env, stdin=text.encode())
     assert done.returncode == 1
     assert foreign_json() in done.stdout.decode()
     assert b"cut off" not in done.stdout
-    assert run(env, "--agent", "claude", stdin=text.encode()).returncode == 3
+    assert run(env, "--agent", "claude", stdin=text.encode()).returncode != 0
     assert run(env, stdin=LINES).returncode == 0
 
 

@@ -257,7 +257,7 @@ def test_counted_figures_are_those_of_the_end(recording: Recording) -> None:
     assert isinstance(ended, RunEnded)
     if recording.case.endswith(".nopartial") or ended.outcome != "ok":
         return  # Penstock starts the agents with partial messages
-    if "max_tokens" in counts:
+    if "max_tokens" in counts and recording.case != "background":  # the totals have calls that no line reports
         assert ended.usage is not None
         assert (spending.spent.tokens or 0) >= (ended.usage.input_tokens or 0) + (ended.usage.output_tokens or 0)
     if "max_cost" in counts:

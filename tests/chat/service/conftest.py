@@ -76,7 +76,7 @@ class Home:
     @property
     def config(self) -> settings.Config:
         """What is configured."""
-        return settings.load({"PENSTOCK_CONFIG": str(self.config_file)})
+        return settings.load({"PENSTOCK_CONFIG": str(self.config_file), "PENSTOCK_SANDBOX": "off"})
 
     @property
     def config_file(self) -> Path:

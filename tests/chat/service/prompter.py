@@ -28,7 +28,7 @@ async def main(path: str, work: str, file: str, name: str) -> None:
     """Prompt on and on."""
     chance = random.Random(name)
     async with await SqliteStore.open(path) as store:
-        settings = config.load({"PENSTOCK_CONFIG": file})
+        settings = config.load({"PENSTOCK_CONFIG": file, "PENSTOCK_SANDBOX": "off"})
         service = await Service.open(store, roots=[Path(work)], config=settings, default_agent="scripted")
         await service.places.trust(work)
         while len(service.chats()) < CHATS:

@@ -194,7 +194,7 @@ def test_sc3_the_reply_types_out(recordings: list[Recording]) -> None:
         for contents in found:
             assert all(after.startswith(before) for before, after in itertools.pairwise(contents))
             assert len(set(contents)) == len(contents)
-        if is_short(recording) and recording.case != "restart":
+        if is_short(recording) and recording.case not in ("restart", "claude-background"):
             each = "".join(squeezed(contents[-1]) for contents in found)
             assert each == "".join(squeezed(strip_tags(said)) for said in told(recording, "text")), recording
         grown += any(len(contents) > 5 for contents in found)
