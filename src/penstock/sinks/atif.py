@@ -41,8 +41,8 @@ class TrajectoryStep:
     )
 
     def __init__(self, source: str, text: str = "", at: int | None = None) -> None:
-        self.source = source
-        self.at = at
+        self.source: str = source
+        self.at: int | None = at
         self.texts: list[str] = [text] if text else []
         self.thoughts: list[str] = []
         self.calls: list[dict[str, Any]] = []
@@ -50,7 +50,7 @@ class TrajectoryStep:
         self.metrics: ev.Usage | None = None
         self.model: str | None = None
         self.message_id: str | None = None
-        self.superseded = False
+        self.superseded: bool = False
         self.extra: dict[str, Any] = {}
 
     @property

@@ -9,10 +9,21 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import astuple
 
 import penstock.chat
 from penstock.chat.store import conformance
-from penstock.chat.store.columns import POSTGRES, SQLITE, additions, columns, definitions, from_sqlite, sqlite_values
+from penstock.chat.store.columns import (
+    POSTGRES,
+    SQLITE,
+    additions,
+    columns,
+    definitions,
+    from_postgres,
+    from_sqlite,
+    sqlite_values,
+    values_by_name,
+)
 from penstock.chat.store.logins import Browser
 from penstock.chat.store.rows import ChatChanges, ChatFields, ChatRow, ChatSettings, Directory, Heartbeat, TurnRow
 
@@ -205,3 +216,10 @@ def test_the_suite_has_another_value_than_the_default(kind: type, default: objec
     assert value is not default
     with pytest.raises(AssertionError, match="the suite has no value of the type"):
         conformance._value_of(float | None, default)
+
+
+def test_a_row_of_postgresql_is_read_by_its_columns() -> None:
+    """Names of parameters stand for the values, and what the driver returns becomes the struct again."""
+    row = Directory("/x", 7)
+    assert values_by_name(Directory) == "%(path)s, %(trusted_at)s, %(person)s"
+    assert from_postgres(astuple(row), Directory) == row

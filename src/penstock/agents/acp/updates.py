@@ -61,7 +61,7 @@ class SessionUpdates:
         self._messages: dict[str | None, str | None] = {}  # the open message of each lane
         self._acted: set[str | None] = set()  # lanes that made calls: their next text begins a round
         self._counted: set[str | None] = set()  # lanes with a model call that is over: their next text begins a message
-        self.turns = 0
+        self.turns: int = 0
         """Turns that the agent took by itself, as background work had ended."""
         self._background: list[str] = []  # sub-agents whose end the agent will answer
         self._has_ids = False  # the model's text has ids of messages: text without one is the agent's own

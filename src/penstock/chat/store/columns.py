@@ -11,10 +11,10 @@ from msgspec import inspect
 
 Row = TypeVar("Row", bound=msgspec.Struct)
 
-SQLITE = {str: "TEXT", int: "INTEGER", bool: "INTEGER", bytes: "BLOB", object: "TEXT"}
+SQLITE: dict[type, str] = {str: "TEXT", int: "INTEGER", bool: "INTEGER", bytes: "BLOB", object: "TEXT"}
 """Types of columns in SQLite; `object` is what is kept as JSON."""
 
-POSTGRES = {str: 'text COLLATE "C"', int: "bigint", bool: "boolean", bytes: "bytea", object: "jsonb"}
+POSTGRES: dict[type, str] = {str: 'text COLLATE "C"', int: "bigint", bool: "boolean", bytes: "bytea", object: "jsonb"}
 """Types of columns in PostgreSQL. Texts have one order on all servers."""
 
 _KINDS: tuple[tuple[type | tuple[type, ...], type], ...] = (

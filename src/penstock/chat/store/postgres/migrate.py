@@ -59,7 +59,7 @@ class SchemaTooOld(UsageError):
     """The database has no tables of the store, or those of an older version."""
 
     def __init__(self, found: DatabaseTables) -> None:
-        self.found = max(found.migrations, default=0)
+        self.found: int = max(found.migrations, default=0)
         had = f"has the tables of migration {self.found}" if self.found else "has no tables of Penstock"
         if self.found >= newest():
             had = "lacks columns: " + ", ".join(_named(found.missing))
