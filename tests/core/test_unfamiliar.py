@@ -71,8 +71,19 @@ def delta(text: str, index: int) -> bytes:
 def test_joined_deltas_are_those_of_the_chunk() -> None:
     """The first delta of a block is an event of its own; those that follow are one, until another block or line."""
     start = line({"type": "stream_event", "event": {"type": "message_start", "message": {"id": "m"}}})
+    stop = line({"type": "stream_event", "event": {"type": "content_block_stop", "index": 1}})
     ping = line({"type": "system", "subtype": "status", "status": "working"})
-    data = start + delta("a", 0) + delta("b", 0) + delta("b", 0) + delta("c", 1) + ping + delta("d", 1) + delta("e", 1)
+    data = (
+        start
+        + delta("a", 0)
+        + delta("b", 0)
+        + delta("b", 0)
+        + delta("c", 1)
+        + ping
+        + delta("d", 1)
+        + delta("e", 1)
+        + stop
+    )
     stream = Stream("claude")
     stream.joins_deltas = True
     events = [*stream.feed(data), *stream.close()]
