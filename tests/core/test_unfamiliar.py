@@ -74,12 +74,12 @@ def test_joined_deltas_are_those_of_the_chunk() -> None:
     stop = line({"type": "stream_event", "event": {"type": "content_block_stop", "index": 1}})
     ping = line({"type": "system", "subtype": "status", "status": "working"})
     first = start + delta("a", 0) + delta("b", 0) + delta("b", 0)
-    second = delta("c", 1) + ping + delta("d", 1) + delta("e", 1) + stop
+    second = delta("b", 0) + delta("c", 1) + ping + delta("d", 1) + delta("e", 1) + stop
     stream = Stream("claude")
     stream.joins_deltas = True
     events = [*stream.feed(first), *stream.feed(second), *stream.close()]
     texts = [event.text for event in events if isinstance(event, ev.Delta)]
-    assert texts == ["a", "bb", "c", "de"]
+    assert texts == ["a", "bb", "b", "c", "de"]
 
 
 def test_an_attempt_that_ended_is_taken_back() -> None:
