@@ -164,7 +164,9 @@ def test_a_sub_agent_is_no_part_of_the_reply(at: Bench) -> None:
         pytest.skip("it has no sub-agents")
     played = play(at, "scenario=subagent please")
     assert (played.result.outcome, played.result.reply) == ("ok", scenarios.texts("subagent")[-1])
-    assert played.blocks("text") == scenarios.texts("subagent")
+    said = scenarios.texts("subagent")
+    assert played.blocks("text")[: len(said)] == said  # claude may go on when a helper in the background is back
+    assert not set(scenarios.texts("helper")) & set(played.blocks("text"))
     assert len([request for request in played.requests if request.scenario == "helper"]) >= 2
 
 
