@@ -379,3 +379,11 @@ def test_nasty_characters(char: str) -> None:
     """They stay as they are."""
     value = f"aaaa{char}b"
     assert end(run(SESSION, *answer(value), agent_end(message(text(value))))) == ("ok", value, None)
+
+
+def test_an_entry_of_its_session_file_is_nothing_new() -> None:
+    """Pi 0.87 reports that it wrote an entry of its own file, whose text it has printed already."""
+    entry = {"type": "custom_message", "id": "e1", "content": "never shown"}
+    events = run(SESSION, {"type": "entry_appended", "entry": entry})
+    assert not of(events, ev.Unknown)
+    assert b"never shown" not in ev.encode(events)

@@ -83,7 +83,7 @@ def play(at: Bench, prompt: str, *, heed: Callable[[Run, Event], None] | None = 
                 heed(run, event)
     assert verify(events) == []
     health = run.health
-    assert health.unknown_kinds == {}
+    assert health.unknown_kinds == {}, health.unknown_kinds
     counts = (health.parse_errors, health.lenient_lines, health.adapter_errors)
     assert counts == (0, 0, 0), (health.warnings, [event for event in events if isinstance(event, Malformed)])
     assert left(run.mark) == []

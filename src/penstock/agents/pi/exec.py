@@ -184,6 +184,7 @@ _SILENT = frozenset(
         "turn_start",
         "turn_end",
         "agent_settled",  # since 0.87, after the end of every run
+        "entry_appended",  # an entry of its own session file was written
         "tool_execution_update",  # a moving window of the output, not a text that grows
         "queue_update",
         "session_info_changed",
