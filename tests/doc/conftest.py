@@ -68,6 +68,7 @@ class Desk:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
         more = {"PENSTOCK_CONFIG": str(folder / "own.toml"), "PENSTOCK_DATA": str(self.data), "PYTHONPATH": path}
+        more["PENSTOCK_SANDBOX"] = "off"  # the tests look for the processes of agents
         self.env = {**clean, **more, "PYTHONUTF8": "1"}
 
     def doc(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:

@@ -108,7 +108,9 @@ class Gateway:
         ping: float = 15.0,
         patience: float = 30.0,
     ) -> None:
-        found = settings.load({"PENSTOCK_CONFIG": str(self.folder / "agents.toml")}, str(self.folder))
+        found = settings.load(
+            {"PENSTOCK_CONFIG": str(self.folder / "agents.toml"), "PENSTOCK_SANDBOX": "off"}, str(self.folder)
+        )
         self.logins = Logins(
             TOKEN,
             f"penstock_{self.port}",
