@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from penstock.events import Delta, Unknown
+from penstock.core.framing import lines_of
+from penstock.events import Delta, Malformed, Unknown
 from penstock.stream import Stream
 from penstock.updates import Text, Traits, Update
 
@@ -55,3 +56,21 @@ def test_strict_lets_the_error_out() -> None:
     """For tests of adapters."""
     with pytest.raises(ValueError, match="2"):
         Stream(Raising(), strict=True).feed(LINES)
+
+
+def test_lines_that_are_no_plain_events_are_read_among_many_that_are() -> None:
+    """A region is read in pieces where some of its lines need a second look: nothing is lost, moved or misnumbered."""
+    begin = b'{"type":"stream_event","event":{"type":"message_start","message":{"id":"m"}}}'
+    delta = b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%d "}}'
+    line = b'{"type":"stream_event","event":%s}' % delta
+    odd = {0: begin, 40: b"", 41: b"no JSON", 77: b'{"type":"no such event"}', 90: b'{"type": broken', 97: b""}
+    data = b"".join(odd.get(at, line % at) + b"\n" for at in range(99))
+    at_once, one_by_one = Stream("claude", strict=True), Stream("claude", strict=True)
+
+    events = [*at_once.feed(data), *at_once.close()]
+
+    assert events == [*(it for one in lines_of(data) for it in one_by_one.feed(one + b"\n")), *one_by_one.close()]
+    assert [it.line for it in events if isinstance(it, Malformed)] == [91]
+    assert at_once.health == one_by_one.health
+    assert at_once.health.lines == 99
+    assert "1 2 3" in "".join(it.text for it in events if isinstance(it, Delta))

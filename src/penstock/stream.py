@@ -39,6 +39,9 @@ MAX_UNDECIDED_EVENTS = 4
 MAX_BEGINNING_BYTES = 64 * 1024
 """Bytes of the input that are kept to detect its format if it is not a stream of events: a format shows early."""
 
+PIECE = 32
+"""Lines that are decoded at once where the region around them has one that is no plain event."""
+
 PLAIN_TEXT = "this is plain text and no stream of events"
 """Reason of a run whose output had no event."""
 
@@ -217,9 +220,19 @@ class Stream:
         return True
 
     def _read_lines(self, region: bytes) -> None:
-        """Read a region line by line."""
+        """Read a region of which some lines are no plain events: in pieces, then line by line where they are."""
         is_one = region.find(b"\n") in (-1, len(region) - 1)  # a line of 50 MB is not copied
-        for line in (region,) if is_one and len(region) > LONG_BYTES else lines_of(region):
+        lines = [region] if is_one and len(region) > LONG_BYTES else lines_of(region)
+        if len(lines) <= PIECE:
+            self._read_each(lines)
+            return
+        for first in range(0, len(lines), PIECE):
+            piece = lines[first : first + PIECE]
+            if not self._read_batch(b"\n".join([*piece, b""])):
+                self._read_each(piece)
+
+    def _read_each(self, lines: Sequence[bytes]) -> None:
+        for line in lines:
             self.health.lines += 1
             try:
                 event = self._decoder.fast(line)
