@@ -40,7 +40,7 @@ MAX_BEGINNING_BYTES = 64 * 1024
 """Bytes of the input that are kept to detect its format if it is not a stream of events: a format shows early."""
 
 PIECE = 32
-"""Lines that are decoded at once where the region around them has one that is no plain event."""
+"""Number of lines that are decoded at once if some line of their region is no plain event."""
 
 PLAIN_TEXT = "this is plain text and no stream of events"
 """Reason of a run whose output had no event."""
