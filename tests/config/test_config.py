@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.config import config_as_json, config_as_text
 from penstock.config import settings
+from penstock.config.notify import Webhook
 from penstock.errors import ConfigError
 
 
@@ -175,3 +177,41 @@ def test_a_project_can_only_confine_more(tmp_path: Path) -> None:
         assert found.sandbox == "on"
         assert found.problems[0].endswith(f'run.sandbox is "{value}"; a file of the project can only set "on"')
     assert loaded(tmp_path, env={"PENSTOCK_SANDBOX": "own"}, user='[run]\nsandbox = "on"\n').sandbox == "own"
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ('url = "ftp://a"', 'notify[0].url is "ftp://a"; expected an address without a login in it'),
+        ('url = "https://user:password@a/"', "notify[0].url is"),
+        ('secret = "s"', "notify[0] has no url"),
+        ('url = "https://a"\non = ["done"]', 'notify[0].on is [\'done\']; expected a list of "asks" and "ended"'),
+        ('url = "https://a"\nsecret = "line\\nbreak"', 'notify[0].secret is "…"; expected a text of printable ASCII'),
+        ('url = "https://a"\nwhen = "asks"', "there is no key notify[0].when; expected one of url, secret"),
+    ],
+)
+def test_webhooks_are_checked(tmp_path: Path, lines: str, problem: str) -> None:
+    """A mistake in one says what is wrong with it; no secret is shown."""
+    file = tmp_path / "config.toml"
+    file.write_text(f"[[notify]]\n{lines}\n")
+    config = settings.load({"PENSTOCK_CONFIG": str(file)})
+    assert len(config.problems) == 1
+    assert problem in config.problems[0]
+    assert config.webhooks == []
+
+
+def test_webhooks_are_the_users_alone(tmp_path: Path) -> None:
+    """A project's file sends nothing anywhere, and what the user has set stays in force; no secret is printed."""
+    (tmp_path / "penstock").mkdir()
+    (tmp_path / "penstock/config.toml").write_text(
+        '[[notify]]\nurl = "https://mine/"\nsecret = "s3cret"\non = ["asks"]\n'
+    )
+    (tmp_path / "penstock.toml").write_text('[[notify]]\nurl = "https://theirs/"\n')
+    config = settings.load({"XDG_CONFIG_HOME": str(tmp_path)}, str(tmp_path))
+    assert config.webhooks == [Webhook("https://mine/", "s3cret", ("asks",))]
+    assert [problem.partition(": ")[2] for problem in config.problems] == [
+        "notify is the user's alone; a file of the project cannot set it"
+    ]
+    assert "s3cret" not in config_as_text(config)
+    assert b"s3cret" not in config_as_json(config)
+    assert b"https://mine/" in config_as_json(config)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from penstock.cli.console import one_line, pass_on, say
 from penstock.cli.parser import Parser
 from penstock.config import settings
-from penstock.config.settings import FILE_NAME, Config, dotted, shown
+from penstock.config.notify import without_secrets
+from penstock.config.settings import FILE_NAME, Config, Setting, dotted, shown
 
 
 def command(args: list[str]) -> int:
@@ -32,7 +35,7 @@ def config_as_text(config: Config) -> str:
         lines.append(f"  none ({FILE_NAME} here or above, or penstock/config.toml in ~/.config)")
     lines.append("in force:")
     width = max(map(len, settings))
-    lines += [f"  {name:<{width}}  {shown(found.value):<12}  {found.origin}" for name, found in settings.items()]
+    lines += [f"  {name:<{width}}  {_shown(name, found):<12}  {found.origin}" for name, found in settings.items()]
     if config.problems:
         lines += ["problems:", *(f"  {problem}" for problem in config.problems)]
     return "".join(f"{one_line(line)}\n" for line in lines)
@@ -40,6 +43,17 @@ def config_as_text(config: Config) -> str:
 
 def config_as_json(config: Config) -> bytes:
     """Return the configuration in force as one JSON object."""
-    settings = {dotted(path): {"value": found.value, "origin": found.origin} for path, found in config.settings.items()}
+    settings = {
+        dotted(path): {"value": _public(dotted(path), found), "origin": found.origin}
+        for path, found in config.settings.items()
+    }
     whole = {"files": config.files, "settings": settings, "problems": config.problems}
     return msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
+
+
+def _public(name: str, setting: Setting) -> Any:
+    return without_secrets(setting.value) if name == "notify" else setting.value
+
+
+def _shown(name: str, setting: Setting) -> str:
+    return f"{len(setting.value)} of them" if name == "notify" else shown(setting.value)

@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from penstock.config.notify import NOTIFY, Webhook, mistakes
 from penstock.config.rules import ABOVE_0, MAX_EXACT_INTEGER, Rule, one_of, whole
 from penstock.errors import ConfigError, nearest
 
@@ -179,6 +180,12 @@ class Config(msgspec.Struct):
         """Confinement of runs for which none is asked."""
         return cast(Literal["auto", "on", "own", "off"], self.settings[("run", "sandbox")].value)
 
+    @property
+    def webhooks(self) -> list[Webhook]:
+        """Addresses that `penstock serve` tells of chats."""
+        found = self.settings.get(("notify",))
+        return [] if found is None else msgspec.convert(found.value, list[Webhook])
+
     def agent(self, name: str) -> AgentConfig:
         """Return the configuration of one agent; an empty one if there is none."""
         found: dict[str, Any] = {}
@@ -281,6 +288,8 @@ def _apply_file(config: Config, file: str, text: str, of_project: bool) -> None:
         problem, kept = judge(path, value)
         if kept and of_project and path == ("run", "sandbox") and value != "on":
             problem, kept = f'run.sandbox is {shown(value)}; a file of the project can only set "on"', False
+        if kept and of_project and path == ("notify",):
+            problem, kept = "notify is the user's alone; a file of the project cannot set it", False
         lines = key_lines(text) if lines is None else lines
         where = f"{file}:{_line_of(path, lines)}"
         if problem:
@@ -354,6 +363,8 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:  # noqa: C901, PLR0912
             if key not in LOOP:
                 return _unknown(path, [*LOOP, "work", "review", "judge"]), False
             rule = LOOP[key]
+        case ("notify",):
+            return _wrong_webhook(value)
         case (
             ("json_streaming" | "output" | "history" | "run" | "agents" | "loop",)
             | ("agents" | "loop", _)
@@ -365,9 +376,20 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:  # noqa: C901, PLR0912
                 return _unknown(path, [*AGENT, "env", "events", "json_streaming"]), False
             rule = AGENT[key]
         case _:
-            return _unknown(path, ["json_streaming", "output", "history", "run", "loop", "agents"]), False
+            return _unknown(path, ["json_streaming", "output", "history", "run", "loop", "notify", "agents"]), False
     if not rule.fits(value):
         return f"{dotted(path)} is {shown(value)}; expected {rule.expected}", False
+    return "", True
+
+
+def _wrong_webhook(value: Any) -> tuple[str, bool]:
+    for place, key, found in mistakes(value):
+        if key is None:
+            return f"{place} is {shown(found)}; expected tables: [[notify]]", False
+        if key not in NOTIFY:
+            return _unknown((place, key), NOTIFY).replace(dotted((place,)), place), False
+        what = f"{place} has no {key}" if found is None else f"{place}.{key} is {shown(found)}"
+        return f"{what}; expected {NOTIFY[key].expected}", False
     return "", True
 
 

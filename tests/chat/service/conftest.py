@@ -51,6 +51,8 @@ class Home:
         self.prompts = folder / "prompts"
         self.path = folder / "chats.db"
         self._agents: dict[str, str] = {}
+        self.tables = ""
+        """More of the configuration."""
         self.scripted("scripted", "claude/text.nopartial", "--speed=0")
 
     def scripted(self, name: str, recording: str | Path, *arguments: str, adapter: str = "claude") -> None:
@@ -83,7 +85,7 @@ class Home:
         """The file that says so."""
         path = self.folder / "penstock-test.toml"
         tables = "".join(f"[agents.{name}]\n{said}\n" for name, said in self._agents.items())
-        path.write_text(tables)
+        path.write_text(self.tables + tables)
         return path
 
     @asynccontextmanager

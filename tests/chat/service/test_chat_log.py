@@ -21,6 +21,7 @@ from penstock.chat.service.shared import Shared
 from penstock.chat.service.slots import Slots
 from penstock.chat.service.turns.lost_turns import ROWS_LOST, end_lost
 from penstock.chat.service.turns.turn_loop import TurnLoop
+from penstock.chat.service.webhooks import Webhooks
 from penstock.chat.store.protocol import Fenced, StoreFailed, Submitted, UnknownChat
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.store.sqlite import SqliteStore
@@ -327,6 +328,7 @@ def test_a_turn_that_waits_again_does_not_begin_again(place: StoreFile) -> None:
                 history=None,
                 this_node=ThisNode(),
                 slots=Slots(1),
+                webhooks=Webhooks([], now=lambda: 1_000),
             )
             turns = TurnLoop(log, shared)
             turns._begun.add((await write(log, Prompted(1, "p"))).ready[0])

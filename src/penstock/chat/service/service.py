@@ -43,6 +43,7 @@ from penstock.chat.service.validation import (
     text_of,
     title_of,
 )
+from penstock.chat.service.webhooks import Webhooks
 from penstock.chat.store.protocol import ChatStore, StoreFailed, clock
 from penstock.chat.store.rows import ChatChanges, ChatRow, Heartbeat
 from penstock.chat.store.state import StoreState
@@ -92,6 +93,7 @@ class Service:
         history: History | None = None,
         this_node: ThisNode | None = None,
         hidden: Iterable[str] = (),
+        url: str = "",
     ) -> Service:
         """Recover the chats of the store: end and mark turns that a crash cut off, and continue with those that wait.
 
@@ -99,7 +101,7 @@ class Service:
         names `extra_env`. `run_limits` are the grace periods and limits of each run. `now` (milliseconds since 1970)
         and `sleep` (seconds) are the clock of entries, heartbeats and retention. `history` lists the runs; None: not.
         `this_node`: the turns that this process works on; None: all. `hidden`: files and directories that confined
-        agents do not see.
+        agents do not see. `url`: address of the server, for the links of webhooks; "" for none.
 
         Raises:
             StoreFailed: the store cannot be read.
@@ -112,7 +114,8 @@ class Service:
         given = dict(os.environ if environ is None else environ)
         starter = Starter(config, workspaces, given, extra_env, run_limits or lifecycle.Limits(), default_agent, hidden)
         limits = limits or ServiceLimits()
-        shared = Shared(store, limits, starter.run, now, history, this_node, Slots(limits.max_runs))
+        webhooks = Webhooks(config.webhooks, url=url, now=now)
+        shared = Shared(store, limits, starter.run, now, history, this_node, Slots(limits.max_runs), webhooks)
         service = cls(shared, starter, workspaces, sleep)
         subscription = store.subscribe()
         await service._chats.recover()
@@ -133,6 +136,7 @@ class Service:
         for task in self._tasks:
             task.cancel()
         await self._chats.close()
+        await self._shared.webhooks.close()
 
     # --- what is there ---
 

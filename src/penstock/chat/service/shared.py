@@ -12,6 +12,7 @@ from penstock.chat.service.counters import Counters
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.nodes import ThisNode
 from penstock.chat.service.slots import Slots
+from penstock.chat.service.webhooks import Webhooks
 from penstock.chat.store.protocol import ChatStore
 from penstock.chat.store.rows import ChatRow
 from penstock.run.history import History
@@ -32,6 +33,7 @@ class Shared(msgspec.Struct):
     this_node: ThisNode
     slots: Slots
     """Slots: one for each agent that may be at work."""
+    webhooks: Webhooks
     counters: Counters = msgspec.field(default_factory=Counters)
     changed: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     """Event to set when a chat begins or ends something, or gets another heartbeat."""

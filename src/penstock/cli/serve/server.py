@@ -183,6 +183,7 @@ async def _serve(
             history=History(data) if config.keeps_history else None,
             this_node=this_node,
             hidden=_hidden_from_agents(options, data),
+            url=place.url,
         )
         following = asyncio.create_task(logins.follow())
         try:

@@ -60,6 +60,7 @@ class Chat:
         self._task: asyncio.Task[bool] | None = None
         self._runner = TurnLoop(self.log, shared)
         self._woken = asyncio.Event()
+        self._announced: decisions.Announced | None = None
 
     # --- what is known ---
 
@@ -320,7 +321,16 @@ class Chat:
         self.state, self.waiting, self.waiting_upto, self.held, self.asks = decisions.activity(timeline)
         if (self.state, self.held) != before:
             self._shared.changed.set()
+        if self.is_home:
+            self._announce(timeline)
         self._runner.apply(timeline)
+
+    def _announce(self, timeline: Timeline) -> None:
+        """Announce to the webhooks what has happened since the last call."""
+        before, self._announced = self._announced, decisions.announced(timeline)
+        if before is not None:
+            for turn, happened in decisions.happened(before, timeline):
+                self._shared.webhooks.announce(self.row, turn, happened)
 
     # --- the turns ---
 

@@ -12,6 +12,7 @@ from penstock.chat.history.entries import Asker, Prompted, StopRequested, TurnEn
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.log.chat_log import Write
+from penstock.chat.service.webhooks import Occasion
 from penstock.core.questions import REJECT, resolve
 
 State = Literal["idle", "queued", "running"]
@@ -66,6 +67,32 @@ def activity(timeline: Timeline) -> Activity:
     state: State = "running" if is_running else "queued" if ready or held else "idle"
     asks = bool(timeline.questions) or (state == "idle" and newest is not None and newest.question is not None)
     return Activity(state, len(ready), ready[-1].turn if ready else 0, len(held), asks)
+
+
+class Announced(NamedTuple):
+    """What webhooks announce: the turn at work, and whether a question waits for a person."""
+
+    running: int | None
+    asks: bool
+
+
+def announced(timeline: Timeline) -> Announced:
+    """Return what webhooks announce, as it is now."""
+    running = timeline.running
+    at_work = running.turn if running is not None and running.state == "running" else None
+    return Announced(at_work, activity(timeline).asks)
+
+
+def happened(before: Announced, timeline: Timeline) -> list[tuple[TurnView, list[Occasion]]]:
+    """Return the turns that have ended, or begun to ask, since `before`, and what happened, the more urgent first."""
+    now = announced(timeline)
+    found: dict[int, list[Occasion]] = {}
+    asking = timeline.running or timeline.newest
+    if now.asks and not before.asks and asking is not None:
+        found[asking.turn] = ["asks"]
+    if before.running is not None and now.running != before.running:
+        found.setdefault(before.running, []).append("ended")
+    return [(timeline.turns[turn], what) for turn, what in found.items() if turn in timeline.turns]
 
 
 def stopped(timeline: Timeline, turn: int | None, *, queued: bool) -> tuple[list[int], StopRequested | None]:

@@ -1,0 +1,206 @@
+"""Webhooks: requests to the operator's addresses when an agent asks something, or when a turn has ended.
+
+A webhook says that something happened and where, never what was said: no prompt, no reply, no command. It is signed as
+[Standard Webhooks](https://www.standardwebhooks.com) define it, and never delays a turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import hashlib
+import hmac
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from penstock import events as ev
+from penstock.chat.history.frames import TurnView
+from penstock.chat.store.rows import ChatRow
+from penstock.config.notify import Webhook
+from penstock.sinks.sanitize import clean_line
+
+TRY_SECONDS = (0.0, 5.0, 30.0, 120.0, 600.0)
+"""Seconds before each try of a message: a receiver that is started again is there within some minutes."""
+
+ANSWER_SECONDS = 10.0
+"""Seconds in which a receiver has to answer."""
+
+MAX_WAITING = 100
+"""Messages of one webhook that wait for an answer or for their next try; a further one is dropped."""
+
+TRY_AGAIN = frozenset({408, 425, 429})
+"""Statuses below 500 after which a message is tried again: the receiver asks for it."""
+
+SECRET_PREFIX = "whsec_"
+"""Beginning of a secret that is written in base64."""
+
+WORDS: dict[ev.Outcome | None, str] = {
+    "ok": "is done",
+    "error": "failed",
+    "cancelled": "was stopped",
+    "cut_off": "was cut off",
+}
+"""What is said of an agent whose turn ended like this."""
+
+Occasion = Literal["asks", "ended"]
+
+_log = logging.getLogger("penstock.gateway")
+
+
+class Happened(msgspec.Struct, frozen=True, kw_only=True):
+    """What a message says; the body of a request is this as JSON."""
+
+    type: Occasion
+    at: int
+    """Time in milliseconds since 1970."""
+    text: str
+    """The same as a sentence for people."""
+    chat: str
+    turn: int
+    agent: str
+    directory: str
+    """Last part of the directory's path."""
+    outcome: ev.Outcome | None = None
+    """Outcome of the turn, once it has ended."""
+    link: str | None = None
+    """Address of the chat's page, without a login; None if the server has no address."""
+
+
+class Webhooks:
+    """The webhooks of one server."""
+
+    def __init__(
+        self,
+        hooks: Sequence[Webhook],
+        *,
+        url: str = "",
+        now: Callable[[], int],
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        """Create them. `url`: address of the server, for links; "" for none.
+
+        `now` (milliseconds since 1970) and `sleep` (seconds) are the clock.
+        """
+        self._hooks = hooks
+        self._url = url
+        self._now = now
+        self._sleep = sleep
+        self._tasks: dict[Webhook, set[asyncio.Task[None]]] = {hook: set() for hook in hooks}
+
+    def announce(self, chat: ChatRow, turn: TurnView, happened: Sequence[Occasion]) -> None:
+        """Send to each webhook the first of these that it wants. The requests are made beside the caller."""
+        for hook, tasks in self._tasks.items():
+            kind = next((it for it in happened if it in hook.on), None)
+            if kind is None:
+                continue
+            if len(tasks) >= MAX_WAITING:
+                _log.warning("webhook %s: %d messages wait, so one is dropped", host_of(hook), len(tasks))
+                continue
+            message = self._message(hook, chat, turn, kind)
+            task = asyncio.create_task(self._send(hook, message), name=f"webhook {host_of(hook)}")
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    async def close(self) -> None:
+        """Give up what waits."""
+        tasks = [task for of_hook in self._tasks.values() for task in of_hook]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _message(self, hook: Webhook, chat: ChatRow, turn: TurnView, kind: Occasion) -> Happened:
+        agent, directory = clean_line(turn.agent or chat.agent), clean_line(chat.cwd.rstrip("/").rpartition("/")[2])
+        outcome = turn.outcome if kind == "ended" else None
+        base = hook.link or self._url
+        return Happened(
+            type=kind,
+            at=self._now(),
+            text=f"{agent} {'asks' if kind == 'asks' else WORDS.get(outcome, 'has ended')} in {directory or '/'}",
+            chat=chat.id,
+            turn=turn.turn,
+            agent=agent,
+            directory=directory,
+            outcome=outcome,
+            link=f"{base.rstrip('/')}/chats/{quote(chat.id, safe='')}" if base else None,
+        )
+
+    async def _send(self, hook: Webhook, message: Happened) -> None:
+        body = message.text.encode() if hook.format == "ntfy" else msgspec.json.encode(message)
+        why = ""
+        for seconds in TRY_SECONDS:
+            if seconds:
+                await self._sleep(seconds)
+            why, is_final = await self._try(hook, message, body)
+            if not why:
+                return
+            if is_final:
+                break
+        _log.warning("webhook %s: %s; the message is lost: %s", host_of(hook), why, message.text)
+
+    async def _try(self, hook: Webhook, message: Happened, body: bytes) -> tuple[str, bool]:
+        """Make one request. Return why it failed ("" if it did not), and whether another try cannot help."""
+        import httpx  # only a server with webhooks needs it
+
+        headers = headers_of(hook, message, body, self._now() // 1000)
+        try:
+            async with (
+                asyncio.timeout(ANSWER_SECONDS),
+                httpx.AsyncClient(follow_redirects=False, timeout=ANSWER_SECONDS) as client,
+                client.stream("POST", hook.url, content=body, headers=headers) as answer,
+            ):
+                status = answer.status_code  # the body is not read
+        except (httpx.HTTPError, TimeoutError, OSError) as error:
+            return f"no answer ({type(error).__name__})", False
+        except (httpx.InvalidURL, ValueError) as error:
+            return f"no request can be made ({type(error).__name__})", True
+        if 200 <= status < 300:
+            return "", True
+        if 300 <= status < 400:
+            return f"the answer is a redirect ({status}), which is not followed", True
+        return f"the answer is status {status}", status < 500 and status not in TRY_AGAIN
+
+
+def headers_of(hook: Webhook, message: Happened, body: bytes, seconds: int) -> dict[str, str]:
+    """Return the headers of a request, made at this time in seconds since 1970.
+
+    For ntfy the secret is an access token of its server; otherwise it signs the id, the time and the body.
+    """
+    if hook.format == "ntfy":
+        headers = {"Content-Type": "text/plain; charset=utf-8"}
+        if message.link is not None:
+            headers["Click"] = message.link
+        if hook.secret is not None:
+            headers["Authorization"] = f"Bearer {hook.secret}"
+        return headers
+    id = message_id(message)
+    headers = {"Content-Type": "application/json", "webhook-id": id, "webhook-timestamp": str(seconds)}
+    if hook.secret is not None:
+        signed = b".".join([id.encode(), str(seconds).encode(), body])
+        digest = hmac.new(key_of(hook.secret), signed, hashlib.sha256).digest()
+        headers["webhook-signature"] = f"v1,{base64.b64encode(digest).decode()}"
+    return headers
+
+
+def message_id(message: Happened) -> str:
+    """Return the id of a message, the same in all its tries: a receiver can drop what it has already."""
+    name = f"{message.chat} {message.turn} {message.type} {message.at}"
+    return f"msg_{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+
+def key_of(secret: str) -> bytes:
+    """Return the key of a secret: what `whsec_` precedes is base64, anything else is the key itself."""
+    if secret.startswith(SECRET_PREFIX):
+        with contextlib.suppress(binascii.Error):
+            return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+    return secret.encode()
+
+
+def host_of(hook: Webhook) -> str:
+    """Return the host of a webhook, for messages: the rest of an address may be secret."""
+    return clean_line(urlsplit(hook.url).hostname or "")
