@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import threading
 import time
@@ -24,7 +25,7 @@ from penstock.config.notify import Webhook
 if TYPE_CHECKING:
     from conftest import Home
 
-SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+SECRET = f"whsec_{base64.b64encode(bytes(range(24))).decode()}"
 CHAT = ChatRow(id="c/1", agent="cla\x1bude", cwd="/home/me/sh\nop", created_at=1)
 TURN = TurnView(3, "a secret prompt", agent="claude", message="a secret reply", outcome="ok")
 
