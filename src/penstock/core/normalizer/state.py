@@ -193,6 +193,12 @@ class Message:
             self.blocks = [old for old in self.blocks[: -len(kept)] if not old.ended] + kept
             self.places = {at: old for at, old in self.places.items() if not old.ended or old in kept}
 
+    def release(self) -> None:
+        """Drop what its blocks know of it, so that all are freed at once and not by the collector of circles."""
+        for block in self.blocks:
+            if block.ended:
+                block.message = None
+
     def unfinished(self, kind: Kind, whole: str | None = None) -> Block | None:
         """Return the oldest block of this kind that was not repeated completely.
 
@@ -297,11 +303,16 @@ class Lane:
             self.messages.pop(key, None)
             self.messages[key] = message
             if len(self.messages) > MAX_MESSAGES:
-                del self.messages[next(iter(self.messages))]
+                self._forget_oldest()
         if self.results_seen and not self.continues(message):
             self._new_round()
         self.results_seen = False
         self.round.append(message)
+
+    def _forget_oldest(self) -> None:
+        gone = self.messages.pop(next(iter(self.messages)))
+        if gone.ended and self.messages.get(gone.key or "") is not gone:
+            gone.release()
 
     def key_for(self, key: str | None) -> str | None:
         """Return the id of the message that a new one continues, else `key`.

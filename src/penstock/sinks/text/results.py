@@ -229,7 +229,8 @@ def _joined(*words: str) -> str:
 
 def _figures(event: ToolReturned, text: str) -> str:
     """Return the number of lines if there are several, and the duration if it is long."""
-    return (f" ({_count(text):,} lines)" if _count(text) > 1 else "") + _time(event)
+    count = _count(text)
+    return (f" ({count:,} lines)" if count > 1 else "") + _time(event)
 
 
 def _count(text: str) -> int:
