@@ -66,9 +66,11 @@ def rows(named: dict[str, str]) -> str:
     lines = []
     for field, name in named.items():
         text = ": ".join(filter(None, [OPTIONS[field].text, LINKS.get(field)]))
-        if name.startswith("--") and OPTIONS[field].kind == "several":
+        is_flag = name.startswith("--")
+        if is_flag and OPTIONS[field].kind == "several":
             text += "; may be repeated"
-        lines.append(f"| `{name}` | {text} |")
+        short = f", `{OPTIONS[field].short}`" if is_flag and OPTIONS[field].short else ""
+        lines.append(f"| `{name}`{short} | {text} |")
     return "\n".join(["", "|  | |", "|---|---|", *lines, "", ""])
 
 

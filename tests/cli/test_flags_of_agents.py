@@ -66,6 +66,15 @@ def test_they_reach_the_agent(desk: Path) -> None:
     assert text["text"] == 'hi\n\n<file path="a.txt">\nsome text\n</file>'
 
 
+@pytest.mark.parametrize("words", [["-m", "opus"], ["-mopus"], ["--model", "opus"]])
+def test_the_model_has_a_short_flag(desk: Path, words: list[str]) -> None:
+    """`-m` is `--model`, as it is for most agents."""
+    done = run(desk, "claude", *words, "hi")
+    assert done.returncode == 0, done.stderr
+    seen = json.loads((desk / "seen.json").read_text("utf-8"))
+    assert [word for word in seen["argv"] if "opus" in word] == ["--model=opus"]
+
+
 @pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("words", "problem"),

@@ -109,18 +109,19 @@ def run_flags(parser: Parser) -> None:
     for name in flagged_fields():
         option = OPTIONS[name]
         flag, _, metavar = option.flag.partition(" ")
+        flags = [flag, *filter(None, [option.short])]
         text, rule = option.text.replace("`", ""), option.word or option.rule
         kind = option.kind
         if kind == "switch":
-            parser.add_argument(flag, dest=name, action="store_true", help=text)
+            parser.add_argument(*flags, dest=name, action="store_true", help=text)
         elif kind == "choice":
-            parser.add_argument(flag, dest=name, choices=option.choices, default=defaults[name], help=text)
+            parser.add_argument(*flags, dest=name, choices=option.choices, default=defaults[name], help=text)
         elif kind == "several":
             add, text = string(rule), f"{text}; may be repeated"
-            parser.add_argument(flag, dest=name, type=add, action="append", default=[], metavar=metavar, help=text)
+            parser.add_argument(*flags, dest=name, type=add, action="append", default=[], metavar=metavar, help=text)
         else:
             convert = {"number": number, "whole number": whole_number}.get(kind, string)(rule)
-            parser.add_argument(flag, dest=name, type=convert, metavar=metavar, help=text)
+            parser.add_argument(*flags, dest=name, type=convert, metavar=metavar, help=text)
 
 
 def flag_values(words: dict[str, Any]) -> dict[str, Any]:

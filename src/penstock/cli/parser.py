@@ -10,7 +10,6 @@ from typing import NoReturn
 from penstock.errors import UsageError, nearest, shown
 
 FLAGS_OF_AGENTS = {
-    "-m": "--model M",
     "-r": "--session ID",
     "--resume": "--session ID",
     "-C": "--cwd DIR",

@@ -53,6 +53,8 @@ class SpecField(NamedTuple):
     kind: Literal["text", "number", "whole number", "switch", "choice", "several"] = "text"
     """Conversion of the words of the command line to the value."""
     choices: tuple[str, ...] = ()
+    short: str = ""
+    """Its short flag, if many agents have the same one; "" if it has none."""
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +74,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     model: Annotated[
         str | None,
-        SpecField(MODEL, "the model, by the agent's own name for it", "--model M"),
+        SpecField(MODEL, "the model, by the agent's own name for it", "--model M", short="-m"),
     ] = None
     session_id: Annotated[
         str | None,
