@@ -142,6 +142,11 @@ SCENARIOS: dict[str, list[Answer]] = {
         [Say("Now I write the file."), Call("write", NOTES, "notes.txt")],
         [Say("All done: `notes.txt` has two lines. FINAL-REPLY.")],
     ],
+    "gated": [
+        [Say("I will look around first."), Call("shell", "echo hi && ls")],
+        [Wait(), Say("Now I write the file."), Call("write", NOTES, "notes.txt")],
+        [Say("All done: `notes.txt` has two lines. FINAL-REPLY.")],
+    ],
     "here": [
         [Say("I write where I am."), Call("shell", "echo here > here.txt && git add . && git commit -qm mine")],
         [Say("It is written. FINAL-REPLY.")],
