@@ -117,7 +117,7 @@ check: $(VENV)/.dev ## lint, format, types, project rules; of the page too where
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	PENSTOCK_SLOW=1 $(BIN)/python -m pytest -q tests/project
+	PENSTOCK_SLOW=1 $(BIN)/python -m pytest -q tests/project -n auto
 	@$(MAKE) --no-print-directory page-check
 
 format: $(VENV)/.dev ## format the code and fix what can be fixed
