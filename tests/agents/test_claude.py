@@ -1046,3 +1046,25 @@ def test_killed_in_mid_text(cut: Exit | None) -> None:
     assert run.blocks == [("text", "tick 0 tick", False)]
     assert run.end.outcome in ("cut_off", "error")
     assert run.end.reply == "tick 0 tick"
+
+
+def test_statuses_that_no_call_shows_are_in_the_plan() -> None:
+    """They change the tasks that they name; one that is not known, or has no status, changes nothing."""
+    news: list[Any] = [
+        [{"id": "1", "status": "completed"}, {"id": "9", "status": "completed"}],
+        [{"id": "1", "status": "completed"}],
+        [{"id": "2"}, 7],
+        "words",
+    ]
+    lines = [{"type": "system", "subtype": "task_list_statuses", "statuses": it} for it in news]
+    assert plans(*TASKS, *lines) == ["p Look", "p Look, p Write", "c Look, p Write"]
+
+
+@pytest.mark.parametrize("kind", ["vcs_state_changed", "session_title_changed", "permission_check_status", "ui_log"])
+def test_news_of_the_program_between_texts_are_no_warning(kind: str) -> None:
+    """They are known: the report of a run in which they stand is clean."""
+    news = {"type": "system", "subtype": kind, "text": "said by a plugin"}
+    run = Run([INIT, whole("m1", text("One.")), news, whole("m2", text("Two.")), result("Two.")])
+    assert run.stream.health.warnings == []
+    assert run.stream.health.drift == []
+    assert [event.text for event in run.of(ev.Notice)] == (["ui log: said by a plugin"] if kind == "ui_log" else [])

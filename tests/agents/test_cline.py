@@ -276,3 +276,13 @@ def test_no_value_is_fatal(value: Any) -> None:
     )
     msgspec.json.encode(found)
     assert isinstance(found[-1], up.Result)
+
+
+def test_media_that_the_model_made_are_a_notice() -> None:
+    """It has the place, if there is one; a kind of content that is not known stays unknown."""
+    assert read(
+        agent("content_end", "media", media={"modality": "image", "path": "a.png"}),
+        agent("content_end", "media", media={"source": {"type": "url", "url": "https://x"}}),
+        agent("content_end", "media", media=[7]),
+    ) == [up.Notice("media", "a.png"), up.Notice("media", "https://x"), up.Notice("media", "media was made")]
+    assert isinstance(read(agent("content_end", "smell"))[0], up.Unknown)

@@ -387,3 +387,14 @@ def test_an_entry_of_its_session_file_is_nothing_new() -> None:
     events = run(SESSION, {"type": "entry_appended", "entry": entry})
     assert not of(events, ev.Unknown)
     assert b"never shown" not in ev.encode(events)
+
+
+def test_a_retry_of_a_summary_takes_nothing_back() -> None:
+    """It is a notice; the text before it stays, and its end is no news."""
+    again = {"type": "summarization_retry_scheduled", "attempt": 1, "maxAttempts": 3, "errorMessage": "503"}
+    quiet = [{"type": f"summarization_retry_{name}"} for name in ("attempt_start", "finished")]
+    notices = [it for it in read(again, *quiet) if not isinstance(it, up.Notice)]
+    assert notices == []
+    events = run(SESSION, AGENT, TURN, *answer("All done."), again, *quiet, agent_end(message(text("All done."))))
+    assert [(event.code, event.attempt) for event in of(events, ev.Notice)] == [("retry", 1)]
+    assert end(events) == ("ok", "All done.", None)

@@ -44,6 +44,7 @@ BEFORE: dict[str, list[str]] = {
     "serve": ["--port=0", "--data=data"],
     "loop": ["status", "--json"],
     "agents": [],
+    "drift": [],
     "config": [],
     "sessions": [],
     "trees": [],

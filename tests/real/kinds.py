@@ -1,7 +1,7 @@
 """Write the kinds of lines that the recordings have into `kinds.json` of each agent: `python tests/real/kinds.py`.
 
 A kind is *read* if the reader of its route makes an update of one of its lines, and *ignored* if it makes none; then
-`ignored.toml` has the reason. What the programs can print beyond that (*schema only*) stays as it is in the file.
+`ignored.toml` has the reason, and in its tables `unseen.*` those of the kinds that the programs can print beyond that.
 """
 
 from __future__ import annotations
@@ -111,14 +111,13 @@ class Found:
             if self.kinds.get(name) != "read":
                 self.kinds[name] = state  # type: ignore[assignment]
 
-    def table(self, agent: str, route: str, reasons: dict[str, str], old: RouteKinds) -> RouteKinds:
+    def table(self, agent: str, route: str, reasons: dict[str, str], unseen: dict[str, str]) -> RouteKinds:
         """Return the table of the route.
 
         Raises:
             SystemExit: a kind is ignored without a reason.
         """
-        found = {kind: state for kind, state in old.kinds.items() if state == "schema only"} | self.kinds
-        ignored = sorted(kind for kind, state in found.items() if state == "ignored")
+        ignored = sorted(kind for kind, state in self.kinds.items() if state == "ignored")
         missing = [kind for kind in ignored if kind not in reasons]
         if missing:
             raise SystemExit(f"{REASONS.name} has no reason for {agent} {route}: {', '.join(missing)}")
@@ -126,7 +125,11 @@ class Found:
         for name in sorted(self.meta):
             meta[name] = "read" if name.partition("/")[0] in self.meta_read else "ignored"
         return RouteKinds(
-            tuple(sorted(self.versions)), dict(sorted(found.items())), {kind: reasons[kind] for kind in ignored}, meta
+            versions=tuple(sorted(self.versions)),
+            kinds=dict(sorted(self.kinds.items())),
+            reasons={kind: reasons[kind] for kind in ignored},
+            unseen={kind: reason for kind, reason in unseen.items() if kind not in self.kinds},
+            meta=meta,
         )
 
 
@@ -145,14 +148,14 @@ def tables() -> dict[str, AgentKinds]:
     found: dict[str, dict[str, Found]] = defaultdict(lambda: defaultdict(Found))
     for place in places():
         found[place.agent][place.route].add(place)
-    known = reasons()
+    known, beyond = reasons(), unseen()
     made = {}
     for agent, routes in sorted(found.items()):
-        old = kinds.table(agent).routes
+        wires = {route: wire_of(agent, route) for route in routes}
         made[agent] = AgentKinds(
             live(agent),
             {
-                route: it.table(agent, route, known.get(wire_of(agent, route), {}), old.get(route, RouteKinds()))
+                route: it.table(agent, route, known.get(wires[route], {}), _of_route(beyond, agent, route))
                 for route, it in sorted(routes.items())
             },
         )
@@ -161,7 +164,18 @@ def tables() -> dict[str, AgentKinds]:
 
 def reasons() -> dict[str, dict[str, str]]:
     """Return the reasons of `ignored.toml`, by wire."""
-    return tomllib.loads(REASONS.read_text("utf-8"))
+    return {wire: table for wire, table in tomllib.loads(REASONS.read_text("utf-8")).items() if wire != "unseen"}
+
+
+def unseen() -> dict[str, dict[str, str]]:
+    """Return the reasons of `ignored.toml` for kinds that no recording has: by agent, or by agent and
+    route, `acp` for all on that route."""
+    found: dict[str, dict[str, str]] = tomllib.loads(REASONS.read_text("utf-8")).get("unseen", {})
+    return found
+
+
+def _of_route(tables: dict[str, dict[str, str]], agent: str, route: str) -> dict[str, str]:
+    return tables.get("acp" if route == "acp" else f"{agent}-{route}") or tables.get(agent, {})
 
 
 def wire_of(agent: str, route: str) -> str:

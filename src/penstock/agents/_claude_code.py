@@ -12,6 +12,7 @@ from penstock.agents._claude_tasks import TaskList
 from penstock.agents._facts import CLAUDE_LIMIT_FLAGS
 from penstock.agents._flags import each, granted, limits, option, path_of, piped
 from penstock.agents._stream_json import ClaudeLike, MessageDelta, MessageStop
+from penstock.agents._stream_json_notices import System
 from penstock.agents._variables import CLAUDE_OUTER
 from penstock.updates import MessageEnd, Plan, ToolCall, Update
 
@@ -33,6 +34,11 @@ class ClaudeCode(ClaudeLike):
 
     def _details(self, call_id: str, details: dict[str, Any], lane: str | None) -> Iterator[Update]:
         if details and lane is None and (items := self._tasks.apply(call_id, details)) is not None:
+            yield Plan(items)
+
+    def _system(self, event: System) -> Iterator[Update]:
+        yield from super()._system(event)
+        if event.subtype == "task_list_statuses" and (items := self._tasks.set_statuses(event.statuses)) is not None:
             yield Plan(items)
 
     def _message_delta(self, api: MessageDelta, lane: str | None) -> Iterator[Update]:

@@ -45,6 +45,16 @@ class TaskList:
             return None
         return plan_items(list(self._tasks.values()))
 
+    def set_statuses(self, statuses: Any) -> list[PlanItem] | None:
+        """Apply statuses that no call shows and return the plan; None if they change nothing."""
+        changed = False
+        for task in map(as_dict, as_list(statuses)):
+            id, status = text_of(task.get("id")), text_of(task.get("status"))
+            if status and id in self._tasks and self._tasks[id]["status"] != status:
+                self._tasks[id]["status"] = status
+                changed = True
+        return plan_items(list(self._tasks.values())) if changed else None
+
     def _add(self, task: dict[str, Any]) -> None:
         if (id := text_of(task.get("id"))) and (subject := text_of(task.get("subject"))):
             self._tasks[id] = {"text": subject, "status": text_of(task.get("status"))}

@@ -105,6 +105,24 @@ class AcpQuirks(msgspec.Struct, frozen=True, kw_only=True):
     """`_meta` of the request that opens a session, by which the agent ignores the project's own settings."""
 
 
+class KindSource(msgspec.Struct, frozen=True, kw_only=True):
+    """Place of the kinds of lines in an installed program, from which they can be read without a run."""
+
+    files: tuple[str, ...] = ()
+    """Patterns of paths below the folder of the program's package; (): the program itself."""
+    schema: tuple[str, ...] = ()
+    """Arguments with which the program writes its schema, instead of `files`; `{folder}` is the place of its files."""
+    patterns: tuple[tuple[str, str], ...] = ()
+    """Beginnings of names, each with a regular expression that finds the rest: its groups, joined by slashes. An
+    expression that begins with plain characters is many times as fast."""
+    reader: str = ""
+    """Function, as `module:name`, that yields the names in the content of one file, instead of `patterns`."""
+
+
+ACP_SOURCE = (("session/update/", r"""sessionUpdate: ?["']([a-z_]{1,80})["']"""),)
+"""`KindSource.patterns` of ACP: the updates that a program written in JavaScript makes."""
+
+
 class RouteFacts(msgspec.Struct, frozen=True):
     """One way to run an agent: `exec`, its plain JSON command; `server`, its own two-way protocol; `acp`."""
 
@@ -138,6 +156,8 @@ class RouteFacts(msgspec.Struct, frozen=True):
     """Lines that only this route of this agent prints: any one of them is enough."""
     tags: tuple[str, ...] = ()
     """Paths of the fields whose values name the kind of a line (`penstock.agents.kinds`)."""
+    source: KindSource | None = None
+    """Place of the kinds in the installed program; None if it does not list them in a form that can be read."""
 
     @property
     def features(self) -> frozenset[Feature]:

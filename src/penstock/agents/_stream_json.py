@@ -175,7 +175,14 @@ class ResultLine(msgspec.Struct, tag="result"):
 Wire = StreamEvent | Assistant | User | System | ResultLine
 
 _SILENT_TYPES = frozenset(
-    {"tool_progress", "prompt_suggestion", "keep_alive", "control_response", "control_cancel_request"}
+    {
+        "tool_progress",
+        "prompt_suggestion",
+        "keep_alive",
+        "command_lifecycle",
+        "control_response",
+        "control_cancel_request",
+    }
 )
 _DIAGNOSTIC = "[ede_diagnostic]"
 """Beginning of an entry among claude's errors that describes its own state and not an error."""
@@ -196,6 +203,22 @@ _SILENT_SYSTEM = frozenset(
         "file_snapshot",
         "post_turn_summary",
         "away_summary",
+        "code_change_published",
+        "control_request_progress",
+        "dev_intent",
+        "feedback_draft_queued",
+        "instruction_size_warning",
+        "per_turn_effort_changed",
+        "permission_check_status",
+        "session_end",
+        "session_start",
+        "session_title_changed",
+        "shell_cwd",
+        "task_list_statuses",
+        "turn_handoff_available",
+        "vcs_state_changed",
+        "worktree_restored",
+        "worktree_started",
     }
 )
 TASK_ENDS = frozenset({"completed", "failed", "killed", "stopped", "cancelled"})

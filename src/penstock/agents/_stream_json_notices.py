@@ -46,6 +46,7 @@ class System(msgspec.Struct, tag="system"):
     output_file: Any = None
     patch: Any = None
     state: Any = None
+    statuses: Any = None
 
 
 _NOTICES: dict[str, tuple[NoticeCode, Level]] = {
@@ -71,6 +72,14 @@ _NOTICES: dict[str, tuple[NoticeCode, Level]] = {
     "mirror_error": ("error", "warning"),
     "api_error": ("error", "warning"),
     "worker_shutting_down": ("session", "warning"),
+    "session_writes_lost": ("session", "warning"),
+    "file_attachments_missing": ("status", "warning"),
+    "peer_message_hold": ("status", "info"),
+    "turn_preempted": ("status", "info"),
+    "ui_log": ("status", "info"),
+    "ui_notify": ("status", "info"),
+    "ui_toast": ("status", "info"),
+    "continue_turn_failed": ("error", "warning"),
 }
 
 _DECLINED = frozenset({"model_refusal_no_fallback", "model_refusal_fallback"})

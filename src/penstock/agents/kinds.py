@@ -5,19 +5,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
+from mmap import mmap
 from typing import Any, Literal
 
 import msgspec
 
+from penstock.agents._facts import KindSource
 from penstock.agents._json import as_dict
-from penstock.agents.registry import AGENTS
+from penstock.agents.registry import AGENTS, load
 
 State = Literal["read", "ignored", "schema only"]
-"""State of a kind: a reader handles it and a recording has it; a recording has it and it adds nothing that is shown;
-the agent can print it and no recording has it."""
+"""State of a kind: a reader handles it and a recording has it; there is a reason to ignore it; the agent can print it,
+and nothing is known about it."""
+
+Content = bytes | mmap
+"""Content of a file of an installed program."""
 
 MAX_NAME_CHARS = 120
 """Characters of the name of a kind: names come from the agent."""
@@ -31,8 +38,24 @@ class RouteKinds(msgspec.Struct, frozen=True):
     kinds: Mapping[str, State] = {}
     reasons: Mapping[str, str] = {}
     """Reasons for the kinds that are ignored."""
+    unseen: Mapping[str, str] = {}
+    """Kinds that the agent can print and no recording has, with the reason why that is known; `*` stands for any
+    characters."""
     meta: Mapping[str, State] = {}
     """Names in `_meta`, on routes that have it; see `names_in_meta`."""
+
+    def judge(self, kind: str) -> tuple[State, str]:
+        """Return the state of a kind that the agent can print, and the reason if it is ignored.
+
+        A kind from the agent's own schema may have fewer parts than those of lines: it stands for all that begin so.
+        """
+        below = {name: state for name, state in self.kinds.items() if name == kind or name.startswith(f"{kind}/")}
+        if below:
+            state: State = "read" if "read" in below.values() else "ignored"
+            reasons = dict.fromkeys(self.reasons[name] for name in below if name in self.reasons)
+            return state, "; ".join(reasons) if state == "ignored" else ""
+        reason = next((why for pattern, why in self.unseen.items() if fnmatchcase(kind, pattern)), None)
+        return ("ignored", reason) if reason is not None else ("schema only", "")
 
 
 class AgentKinds(msgspec.Struct, frozen=True):
@@ -61,6 +84,29 @@ def of_adapter(adapter: Any) -> RouteKinds | None:
         return None
     place = f"{type(adapter).__module__.removeprefix('penstock.agents.')}:{type(adapter).__qualname__}"
     return next((table(agent).routes.get(name) for name, it in facts.routes.items() if it.reader == place), None)
+
+
+def of_source(agent: str, route: str) -> RouteKinds:
+    """Return the kinds of a route with those of the agent's other routes whose programs have the same list of kinds."""
+    routes, found = AGENTS[agent].routes, table(agent).routes
+    alike = [found[name] for name, it in routes.items() if name in found and it.source == routes[route].source]
+    return RouteKinds(
+        kinds={kind: state for it in alike for kind, state in it.kinds.items()}
+        | {kind: "read" for it in alike for kind, state in it.kinds.items() if state == "read"},
+        reasons={kind: why for it in alike for kind, why in it.reasons.items()},
+        unseen={kind: why for it in alike for kind, why in it.unseen.items()},
+    )
+
+
+def printable(content: Content, source: KindSource) -> set[str]:
+    """Return the names of the kinds that a file of an installed program has."""
+    if source.reader:
+        return {name[:MAX_NAME_CHARS] for name in load(source.reader)(content)}
+    return {
+        f"{beginning}{'/'.join(part.decode() for part in found.groups() if part)}"[:MAX_NAME_CHARS]
+        for beginning, pattern in source.patterns
+        for found in re.finditer(pattern.encode(), content)
+    }
 
 
 def names_of(line: Any, tags: Sequence[str]) -> list[str]:

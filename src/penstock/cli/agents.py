@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +13,7 @@ from penstock.cli.console import columns, pass_on, say
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.config.settings import Config
+from penstock.run import installed
 from penstock.run.confine import machine_problem
 
 CHECK_SECONDS = 30.0
@@ -30,8 +30,6 @@ can be resumed, or branched.
 
 NEWER = "▲"
 """Mark of a version that is newer than all recordings."""
-
-_VERSION = re.compile(r"\d+(?:\.\d+)+[\w.+-]*")
 
 
 def command(args: list[str]) -> int:
@@ -84,7 +82,9 @@ def rows(config: Config, *, check: bool) -> list[Row]:
             found.append(_with_program(Row(name, False, routes=[own.protocol or "exec"]), own.command[0]))
     if check:
         with ThreadPoolExecutor(8) as pool:
-            versions = pool.map(lambda row: version(row.program) if row.program else None, found)
+            versions = pool.map(
+                lambda row: installed.printed_version(row.program, CHECK_SECONDS) if row.program else None, found
+            )
             for row, said in zip(found, versions, strict=True):
                 row.version = said
                 row.newer = is_newer(said, _recorded(row)) if said else None
@@ -112,32 +112,13 @@ def _row(name: str, config: Config) -> Row:
 
 def _with_program(row: Row, program: str) -> Row:
     if program:
-        row.program = _where(program)
+        row.program = installed.where(program)
         row.installed = row.program is not None
     return row
 
 
 def _is_there(program: str) -> bool:
-    return not program or _where(program) is not None
-
-
-def _where(program: str) -> str | None:
-    from shutil import which
-
-    return which(program) if program else None
-
-
-def version(program: str) -> str | None:
-    """Return the version that `program --version` prints; None if it prints none in time. Nothing is left running."""
-    from penstock.errors import TransportError
-    from penstock.run.process import output_of
-
-    try:
-        _, said = output_of([program, "--version"], os.environ, None, CHECK_SECONDS)
-    except TransportError:
-        return None
-    found = _VERSION.search(said)
-    return found[0].rstrip(".") if found else None
+    return not program or installed.where(program) is not None
 
 
 def _recorded(row: Row) -> list[str]:

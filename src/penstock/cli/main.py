@@ -30,6 +30,7 @@ COMMANDS = {
     "trees": "penstock.cli.trees",
     "store": "penstock.cli.store",
     "agents": "penstock.cli.agents",
+    "drift": "penstock.cli.drift",
     "config": "penstock.cli.config",
     "completion": "penstock.cli.completion",
 }

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from penstock.adapter import Feature, Longest
 from penstock.agents._facts import (
+    ACP_SOURCE,
     ACP_TAGS,
     CLAUDE_LIMIT_FLAGS,
     MIB,
     STREAM_JSON_TAGS,
     AcpQuirks,
     AgentFacts,
+    KindSource,
     OtherOutput,
     RouteFacts,
     Sign,
@@ -35,6 +37,7 @@ SIGNS = (
 SERVER_SIGNS = (Sign(types=("control_response",), has=("response.response.available_output_styles",)),)
 
 _LONGEST = Longest(10 * MIB)
+_SOURCE = KindSource(reader="claude.printable:names")
 _FEATURES: tuple[Feature, ...] = (
     "resume", "fork", "edits", "args",
     "effort", "system_prompt", "system_prompt_on_resume", "images", "schema", "mcp_config", "allow_tools", "deny_tools",
@@ -55,6 +58,7 @@ FACTS = AgentFacts(
             needs_answers=True,
             signs=SERVER_SIGNS,
             tags=STREAM_JSON_TAGS,
+            source=_SOURCE,
         ),
         "exec": RouteFacts(
             "claude.exec:Claude",
@@ -68,6 +72,7 @@ FACTS = AgentFacts(
             counts_refused=True,
             signs=SIGNS,
             tags=STREAM_JSON_TAGS,
+            source=_SOURCE,
         ),
         "acp": RouteFacts(
             "acp.dialogue:Acp",
@@ -79,6 +84,7 @@ FACTS = AgentFacts(
             made="diff",
             counts_refused=True,
             tags=ACP_TAGS,
+            source=KindSource(files=("dist/**/*.js",), patterns=ACP_SOURCE),
         ),
     },
     allows={"server": CLAUDE_SERVER, "exec": CLAUDE_EXEC, "acp": ACP},

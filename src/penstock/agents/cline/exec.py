@@ -68,6 +68,7 @@ class Inner(msgspec.Struct, rename="camel"):
     input: Any = None
     update: Any = None
     output: Any = None
+    media: Any = None
     duration_ms: Any = None
     error: Any = None
     error_class: Any = None
@@ -316,6 +317,10 @@ def _content_end(event: Inner, lane: str | None) -> Sequence[Update]:
             return (Text("thinking", "final", thought, "reasoning", lane=lane),) if thought else ()
         case "tool":
             return (_tool_return(event, lane),)
+        case "media":
+            media = as_dict(event.media)
+            place = text_of(media.get("path")) or text_of(as_dict(media.get("source")).get("url"))
+            return (Notice("media", place or "media was made", lane=lane),)
     return (_unknown_content(event, lane),)
 
 

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, RouteFacts, Sign, npm
+from penstock.agents._facts import (
+    ACP_SOURCE,
+    ACP_TAGS,
+    AcpQuirks,
+    AgentFacts,
+    KindSource,
+    RouteFacts,
+    Sign,
+    npm,
+)
 from penstock.agents._permissions import ACP, everything
 from penstock.agents._project_files import AGENTS_MD, DOTENV, RULES_OF_EDITORS, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
@@ -16,6 +25,12 @@ SIGNS = (
 
 _ALL = everything("It approves everything itself: it changes files and runs any command without asking.")
 
+_PATTERNS = (
+    ("", r'"stdout",\{type:"(\w{1,80})"'),
+    ("agent_event/", r'event:\{type:"(\w{1,80})"(?:,contentType:"(\w{1,80})")?'),
+    ("agent_event/", r'\{type:"(content_\w{1,80})",contentType:"(\w{1,80})"'),
+)
+
 FACTS = AgentFacts(
     routes={
         "exec": RouteFacts(
@@ -27,6 +42,7 @@ FACTS = AgentFacts(
             made="diff",
             signs=SIGNS,
             tags=("type", "event.type", "event.contentType"),
+            source=KindSource(patterns=_PATTERNS),
         ),
         "acp": RouteFacts(
             "acp.dialogue:Acp",
@@ -38,6 +54,7 @@ FACTS = AgentFacts(
             made="fragment",
             counts_refused=True,
             tags=ACP_TAGS,
+            source=KindSource(patterns=ACP_SOURCE),
         ),
     },
     allows={

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from penstock.adapter import Longest
-from penstock.agents._facts import ACP_TAGS, MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, StateFolder, npm
+from penstock.agents._facts import (
+    ACP_SOURCE,
+    ACP_TAGS,
+    MIB,
+    AcpQuirks,
+    AgentFacts,
+    KindSource,
+    OtherOutput,
+    RouteFacts,
+    Sign,
+    StateFolder,
+    npm,
+)
 from penstock.agents._permissions import ACP, asks, edits, everything, reads
 from penstock.agents._project_files import AGENTS_MD, SKILLS, ProjectFiles
 from penstock.agents._variables import OPENAI
@@ -39,6 +51,11 @@ FACTS = AgentFacts(
             counts_refused=True,
             signs=SERVER_SIGNS,
             tags=("method", "params.item.type"),
+            source=KindSource(
+                schema=("app-server", "generate-json-schema", "--out", "{folder}"),
+                files=("ServerNotification.json", "ServerRequest.json"),
+                reader="codex.printable:names",
+            ),
         ),
         "exec": RouteFacts(
             "codex.exec:Codex",
@@ -62,6 +79,7 @@ FACTS = AgentFacts(
             made="fragment",
             counts_refused=True,
             tags=ACP_TAGS,
+            source=KindSource(files=("dist/*.js",), patterns=ACP_SOURCE),
         ),
     },
     allows={

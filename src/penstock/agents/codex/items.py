@@ -334,6 +334,9 @@ def _server_status(params: Fields) -> Sequence[Update]:
 NOTICES: dict[str, Callable[[Fields], Sequence[Update]]] = {
     "warning": lambda params: (Notice("error", text_of(params.get("message")), "warning"),),
     "guardianWarning": lambda params: (Notice("permission", text_of(params.get("message")), "warning"),),
+    "autoApprovalReview/strictReviewRequired": lambda params: (
+        Notice("permission", "codex now reviews actions more strictly", "warning"),
+    ),
     "configWarning": lambda params: (Notice("status", text_of(params.get("summary"))),),
     "mcpServer/startupStatus/updated": _server_status,
     "model/rerouted": lambda params: (
@@ -347,7 +350,8 @@ SILENT = frozenset(
         "account/updated", "app/list/updated", "deprecationNotice", "fs/changed",
         "hook/completed", "hook/started", "item/autoApprovalReview/completed", "item/autoApprovalReview/started",
         "item/commandExecution/terminalInteraction", "item/fileChange/outputDelta", "item/fileChange/patchUpdated",
-        "item/mcpToolCall/progress", "item/reasoning/summaryPartAdded", "model/safetyBuffering/updated",
+        "item/mcpToolCall/progress", "mcpServer/event/stream/notification", "modelProvider/authRecoveryCompleted",
+        "modelProvider/authRecoveryStarted", "item/reasoning/summaryPartAdded", "model/safetyBuffering/updated",
         "model/verification", "project/changed", "rawResponse/completed", "rawResponseItem/completed",
         "remoteControl/status/changed", "skills/changed", "thread/closed", "thread/compacted",
         "thread/environment/connected", "thread/environment/disconnected", "thread/goal/cleared",

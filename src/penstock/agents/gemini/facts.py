@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from penstock.adapter import Longest
-from penstock.agents._facts import ACP_TAGS, MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, StateFolder, npm
+from penstock.agents._facts import (
+    ACP_SOURCE,
+    ACP_TAGS,
+    MIB,
+    AcpQuirks,
+    AgentFacts,
+    KindSource,
+    OtherOutput,
+    RouteFacts,
+    Sign,
+    StateFolder,
+    npm,
+)
 from penstock.agents._permissions import ACP, EVERYTHING, edits, reads
 from penstock.agents._project_files import AGENTS_MD, DOTENV, SKILLS, ProjectFiles
 from penstock.agents._variables import GOOGLE, GOOGLE_CLOUD
@@ -15,6 +27,8 @@ SIGNS = (
     Sign(types=("tool_result",), has=("tool_id", "status")),
     Sign(types=("result",), has=("stats", "status")),
 )
+
+_FILES = ("bundle/*.js",)
 
 FACTS = AgentFacts(
     routes={
@@ -28,6 +42,7 @@ FACTS = AgentFacts(
             made="fragment",
             signs=SIGNS,
             tags=("type",),
+            source=KindSource(files=_FILES, patterns=(("", r'JsonStreamEventType\d?\["\w{1,40}"\] = "(\w{1,80})"'),)),
         ),
         "acp": RouteFacts(
             "acp.dialogue:Acp",
@@ -41,6 +56,7 @@ FACTS = AgentFacts(
             resume_warning="gemini loses a conversation that is resumed over ACP in the minute in which it began; "
             "--route exec resumes it at any time",
             tags=ACP_TAGS,
+            source=KindSource(files=_FILES, patterns=ACP_SOURCE),
         ),
     },
     allows={

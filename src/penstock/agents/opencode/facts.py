@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.adapter import Allow, Feature
-from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, Permission, RouteFacts, Sign, StateFolder, npm
+from penstock.agents._facts import (
+    ACP_SOURCE,
+    ACP_TAGS,
+    AcpQuirks,
+    AgentFacts,
+    KindSource,
+    Permission,
+    RouteFacts,
+    Sign,
+    StateFolder,
+    npm,
+)
 from penstock.agents._permissions import EVERYTHING, edits, own_settings
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
@@ -34,6 +45,9 @@ _SERVER_FEATURES: tuple[Feature, ...] = (
     "effort", "system_prompt", "system_prompt_on_resume", "images", "schema", "mcp_config", "allow_tools", "deny_tools",
 )  # fmt: skip
 
+_EVENT = r'type:"([a-z0-9-]{1,40}(?:\.[a-z0-9-]{1,40}){1,6})",(?:\.\.\.[\w$]{1,8},)?(?:schema|properties):'
+"""Regular expression of the definition of an event, and of one that the server makes itself."""
+
 FACTS = AgentFacts(
     routes={
         "server": RouteFacts(
@@ -46,6 +60,7 @@ FACTS = AgentFacts(
             counts_refused=True,
             signs=SERVER_SIGNS,
             tags=("event.type", "event.properties.part.type"),
+            source=KindSource(patterns=(("", _EVENT),)),
         ),
         "exec": RouteFacts(
             "opencode.exec:OpenCode",
@@ -57,6 +72,7 @@ FACTS = AgentFacts(
             made="diff",
             signs=EXEC_SIGNS,
             tags=("type",),
+            source=KindSource(patterns=(("", r'if\([\w$]{1,8}\("([a-z_]{1,40})",\{part:'),)),
         ),
         "acp": RouteFacts(
             "acp.dialogue:Acp",
@@ -68,6 +84,7 @@ FACTS = AgentFacts(
             made="diff",
             counts_refused=True,
             tags=ACP_TAGS,
+            source=KindSource(patterns=ACP_SOURCE),
         ),
     },
     allows={

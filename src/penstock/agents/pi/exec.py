@@ -155,6 +155,10 @@ class RetryEnded(msgspec.Struct, tag="auto_retry_end"):
     finalError: str | None = None
 
 
+class SummaryRetry(RetryStarted, tag="summarization_retry_scheduled"):
+    """Retry of the model call that summarises the conversation; no message is dropped."""
+
+
 class CompactionStarted(msgspec.Struct, tag="compaction_start"):
     """Start of a compaction of the conversation."""
 
@@ -187,6 +191,9 @@ _SILENT = frozenset(
         "entry_appended",  # an entry of its own session file was written
         "tool_execution_update",  # a moving window of the output, not a text that grows
         "queue_update",
+        "bash_execution_update",  # output of a command that a person runs
+        "summarization_retry_attempt_start",
+        "summarization_retry_finished",
         "session_info_changed",
         "thinking_level_changed",
     }
@@ -208,6 +215,7 @@ class Pi:
         | AgentEnded
         | RetryStarted
         | RetryEnded
+        | SummaryRetry
         | CompactionStarted
         | AutoCompactionStarted
         | CompactionEnded
@@ -383,7 +391,8 @@ def _agent_ended(event: AgentEnded) -> Iterator[Update]:
 
 
 def _retry(event: RetryStarted) -> Iterator[Update]:
-    yield MessageEnd(status="superseded")
+    if not isinstance(event, SummaryRetry):
+        yield MessageEnd(status="superseded")
     yield Notice(
         "retry",
         event.errorMessage or "the model call failed",
@@ -422,6 +431,7 @@ _READERS: dict[type, Callable[[Any], Iterator[Update]]] = {
     AgentEnded: _agent_ended,
     RetryStarted: _retry,
     RetryEnded: _retry_ended,
+    SummaryRetry: _retry,
     CompactionStarted: _compaction,
     AutoCompactionStarted: _compaction,
     CompactionEnded: _compaction_ended,

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import AgentFacts, RouteFacts, Sign, StateFolder, npm
+from penstock.agents._facts import (
+    AgentFacts,
+    KindSource,
+    RouteFacts,
+    Sign,
+    StateFolder,
+    npm,
+)
 from penstock.agents._permissions import everything
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
@@ -18,12 +25,20 @@ SIGNS = (
 
 _ALL = everything("It has no permissions: it changes files and runs any command without asking.")
 
+_FILES = (
+    "dist/core/agent-session.d.ts",
+    "../pi-agent-core/dist/types.d.ts",
+    "node_modules/@earendil-works/pi-agent-core/dist/types.d.ts",
+)
+_PATTERNS = (("", r'\n    type: "([a-z]{1,40}(?:_[a-z]{1,40}){1,6})";'),)
+
 FACTS = AgentFacts(
     routes={
         "exec": RouteFacts(
             "pi.exec:Pi",
             "pi",
             tags=("type", "assistantMessageEvent.type", "message.content.type"),
+            source=KindSource(files=_FILES, patterns=_PATTERNS),
             supports=("resume", "fork", "args", "effort", "system_prompt", "system_prompt_on_resume", "images"),
             counts=("max_cost", "max_turns", "max_tokens"),
             proposed="fragment",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from penstock.adapter import Feature, Longest
 from penstock.agents._facts import (
+    ACP_SOURCE,
     ACP_TAGS,
     MIB,
     STREAM_JSON_TAGS,
     AcpQuirks,
     AgentFacts,
+    KindSource,
     OtherOutput,
     RouteFacts,
     Sign,
@@ -30,6 +32,8 @@ _FEATURES: tuple[Feature, ...] = (
     "schema", "mcp_config", "allow_tools", "deny_tools",
 )  # fmt: skip
 
+_FILES = ("*.js", "chunks/*.js")
+
 FACTS = AgentFacts(
     routes={
         "exec": RouteFacts(
@@ -43,6 +47,7 @@ FACTS = AgentFacts(
             made="fragment",
             signs=SIGNS,
             tags=STREAM_JSON_TAGS,
+            source=KindSource(files=_FILES, patterns=(("system/", r'emitSystemMessage\(\s{0,20}"(\w{1,80})"'),)),
         ),
         "acp": RouteFacts(
             "acp.dialogue:Acp",
@@ -63,6 +68,7 @@ FACTS = AgentFacts(
             made="diff",
             counts_refused=True,
             tags=ACP_TAGS,
+            source=KindSource(files=_FILES, patterns=ACP_SOURCE),
         ),
     },
     allows={
