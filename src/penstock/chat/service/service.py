@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.adapter import Allow
 from penstock.chat.errors import Invalid, NoSuchChat
-from penstock.chat.history.entries import Numbered
+from penstock.chat.history.entries import OWNER, Numbered
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.agents.launch import Starter
 from penstock.chat.service.agents.offered import Agents
@@ -140,6 +140,10 @@ class Service:
 
     # --- what is there ---
 
+    def now(self) -> int:
+        """Return the time by the clock of entries, in milliseconds since 1970."""
+        return self._shared.now()
+
     def chats(self) -> list[ChatView]:
         """Return all chats, the one used last first."""
         return [view_of(chat, self._shared.this_node) for chat in self._chats.newest_first()]
@@ -165,6 +169,15 @@ class Service:
             NoSuchChat: there is none of this id.
         """
         return view_of(self._chats.require(id), self._shared.this_node)
+
+    def foreign_chats(self, prefix: str, person: str = OWNER) -> list[tuple[ChatRow, TurnView | None]]:
+        """Return a person's chats whose foreign id begins with this, each with its newest turn; the newest chat first.
+
+        The turn is as it was last read: it may have gone on at another node.
+        """
+        found = [it for it in self._chats if (it.row.foreign_id or "").startswith(prefix) and it.row.person == person]
+        found.sort(key=lambda it: (it.row.created_at, it.row.id), reverse=True)
+        return [(chat.row, chat.log.live.newest) for chat in found]
 
     async def turns(self, id: str, *, before: int | None = None, limit: int = 50) -> tuple[list[TurnView], bool]:
         """Return the newest turns of a chat before turn `before`, oldest first, and whether there are earlier ones.
@@ -205,10 +218,12 @@ class Service:
         title: str | None = None,
         allow: Allow = "default",
         home: str | None = None,
+        foreign_id: str | None = None,
     ) -> ChatView:
         """Create a chat. Its default directory is the first root; its default agent is that of the service.
 
         `home` is the node where the agent works: by default this one, or the one with the most free slots.
+        `foreign_id` is the id by which `foreign_chats` finds it.
 
         Raises:
             NoSuchAgent, Invalid, OutsideRoots, UntrustedDirectory, TooMany: the chat cannot be created.
@@ -227,6 +242,7 @@ class Service:
             title=title_of(title),
             allow=allow_of(allow),
             home=place.home,
+            foreign_id=foreign_id,
         )
         return view_of(await self._chats.create(row), self._shared.this_node)
 

@@ -46,6 +46,8 @@ class ChatRow(ChatFields, frozen=True):
     """Time at which the heartbeat was set: the first prompt comes an interval later."""
     person: str = OWNER
     """Person to whom the chat belongs."""
+    foreign_id: str | None = None
+    """Id of the chat at a program of another protocol, after the protocol's name; None for a chat that is not one's."""
 
 
 class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,8 @@
     handlers    each response, made by the service        schemas     requests and responses, checked
     sse         the stream of one client of a chat        static      the page
     broadcast   one subscription for all clients of a chat
+    openai_api  OpenAI's interface                        doors       formats of other programs
+    foreign_turns  turns that other programs ask for, followed to their end
     errors      responses to requests that fail           metrics     counters and durations
 
 No module here starts an agent or writes to the store; the service does.

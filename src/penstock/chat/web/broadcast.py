@@ -312,6 +312,11 @@ class Watches:
             if not watch.clients:
                 self._leave(watch)
 
+    def clients(self, name: str) -> int:
+        """Return the number of clients that watch a chat now."""
+        watch = self._watches.get(name)
+        return len(watch.clients) if watch is not None else 0
+
     def drain(self, seconds: float) -> None:
         """Begin to shut down: clients get a goodbye, and have `seconds` to read what is being sent to them."""
         self.ending = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -91,6 +92,13 @@ class NotFound(HttpError):
 
     def __init__(self) -> None:
         super().__init__("there is nothing at this address", expected="an address of GET /api/openapi.json")
+
+
+class NoSuchModel(HttpError):
+    """No agent has the name of this model."""
+
+    code = "not_found"
+    status = 404
 
 
 class NoSuchBrowser(HttpError):
@@ -194,8 +202,18 @@ class RateLimited(HttpError):
         super().__init__(what, expected=expected, help=f"wait {wait} s", headers={"Retry-After": str(wait)})
 
 
-def answer(error: Exception) -> Response:
-    """Return the response for an error. Any other exception than a `PenstockError` is a bug; its text is not shown."""
+OPENAI_PATH = re.compile(r"/v1(/|$)")
+"""Paths whose clients read errors of OpenAI's interface."""
+
+OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+"""Types of errors of OpenAI's interface by status; of others `server_error`, or below 500 `invalid_request_error`."""
+
+
+def answer(error: Exception, path: str = "") -> Response:
+    """Return the response for an error to a request of a path.
+
+    Any other exception than a `PenstockError` is a bug; its text is not shown.
+    """
     headers = {**NO_STORE, **getattr(error, "headers", {})}
     if isinstance(error, StoreClosed):
         error = ShuttingDown()
@@ -214,4 +232,15 @@ def answer(error: Exception) -> Response:
         found = problem(code, status, detail, error.help, getattr(error, "paths", ()))
     else:
         found = problem(code, status, "something went wrong inside of Penstock", "see its log on stderr")
+    if OPENAI_PATH.match(path):
+        return _openai(found, headers)
     return Response(msgspec.json.encode(found), status, headers, media_type=MEDIA_TYPE)
+
+
+def _openai(found: Problem, headers: dict[str, str]) -> Response:
+    """Return a problem as an error of OpenAI's interface. A conflict is 403: its clients would repeat a 409."""
+    status = 403 if found.status == 409 else found.status
+    kind = OPENAI_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    message = f"{found.detail}. {found.help}" if found.help else found.detail
+    body = {"error": {"message": message, "type": kind, "param": None, "code": found.code}}
+    return Response(msgspec.json.encode(body), status, headers, media_type="application/json")

@@ -6,8 +6,8 @@ import asyncio
 import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, get_args
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 from starlette.requests import Request
@@ -30,6 +30,9 @@ from penstock.chat.web.doors.atif import turn_trajectory
 from penstock.chat.web.errors import NO_STORE, NoSuchBrowser
 from penstock.chat.web.security import BROWSER, LOOPBACK, Security, is_https, peer_of
 from penstock.chat.web.sse import HEADERS, PING_SECONDS, SEND_SECONDS, EventStream
+
+if TYPE_CHECKING:
+    from penstock.chat.web.foreign_turns import ForeignTurns
 
 PAGE_TURNS, MAX_PAGE_TURNS = 50, 200
 """Number of turns of one page: the default and the maximum."""
@@ -318,6 +321,27 @@ class Api:
     async def message_run(self, request: Request, run: str, body: schemas.LoopMessage) -> Response:
         """Write to the agents of a loop."""
         return _json(await self.runs.message(run, body.text), 202)
+
+    # --- programs of other protocols: what serves them is imported by their first request ---
+
+    async def models(self, request: Request) -> Response:
+        """Return the agents as models of OpenAI's interface."""
+        from penstock.chat.web import openai_api
+
+        return _json(openai_api.models(await self.service.places.agents()))
+
+    async def complete_chat(self, request: Request, body: schemas.CompletionRequest) -> ASGIApp:
+        """Return a turn as a chat completion of OpenAI's interface."""
+        from penstock.chat.web import openai_api
+
+        return await openai_api.complete(self.foreign_turns, request, body)
+
+    @cached_property
+    def foreign_turns(self) -> ForeignTurns:
+        """Turns that programs of other protocols ask for."""
+        from penstock.chat.web.foreign_turns import ForeignTurns
+
+        return ForeignTurns(self.service, self.watches, self.security, ping=self._ping, patience=self._patience)
 
     def _stream(self, request: Request, name: str, log: Callable[[], WatchedLog] | None = None) -> ASGIApp:
         if request.method == "HEAD":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 from collections.abc import Callable, Collection, Sequence
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -17,11 +16,13 @@ from penstock.chat.errors import ShuttingDown
 from penstock.chat.web import security
 from penstock.chat.web.broadcast import Watches
 from penstock.chat.web.errors import answer
+from penstock.chat.web.routes import ADDRESSES, private_paths
 from penstock.chat.web.security import Security
 from penstock.errors import PenstockError
 
-PRIVATE = re.compile(r"/(api|metrics)(/|$)")
-"""Paths that need authentication. All others belong to the page, which holds no private data."""
+PRIVATE = private_paths(ADDRESSES)
+"""Paths that need authentication, those of routes that are public apart. All others belong to the page, which holds no
+private data."""
 
 METHODS = ("GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS", "PUT")
 """Methods that the log and the metrics name. A client may send any word as a method."""
@@ -68,7 +69,7 @@ class Middleware:
                     raise
                 if not isinstance(error, PenstockError):
                     _log.exception("a bug: %s failed", _named(scope))
-                await answer(error)(scope, received, sent)
+                await answer(error, scope["path"])(scope, received, sent)
         finally:
             self._note(scope, sent.status)
 

@@ -14,6 +14,7 @@ from penstock.chat.history.frames import Frame
 from penstock.chat.service.chats.chat_view import ChatView
 from penstock.chat.web.errors import MEDIA_TYPE, Problem
 from penstock.chat.web.routes import ADDRESSES, Address
+from penstock.chat.web.schemas import CompletionProblem
 
 INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
 
@@ -33,6 +34,9 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "after": ("The number of the last frame that was seen; Last-Event-ID is over it", TEXT),
     "delta": ("1: `assistant` frames have `delta` and `offset`", {**TEXT, "enum": ["0", "1"], "default": "0"}),
     "Last-Event-ID": ("The number of the last frame that was seen", TEXT),
+    "detail": ("full: thinking and the titles of calls, as reasoning", {**TEXT, "enum": ["final", "full"]}),
+    "X-Penstock-Chat": ("The id of the chat at the program that asks", TEXT),
+    "X-Penstock-Cwd": ("A trusted directory for a new chat; by default the first root", TEXT),
     "Idempotency-Key": ("A prompt that comes again with it is the same turn", {**TEXT, "pattern": "^[!-~]{1,200}$"}),
 }
 
@@ -47,7 +51,8 @@ IN_EACH_FRAME = ("turn", "completed_at")
 
 def document() -> bytes:
     """Return the document as JSON."""
-    types = {str(kind): kind for address in ADDRESSES for kind in (Problem, address.body, *_kinds(address))}
+    found = [kind for address in ADDRESSES for kind in (address.body, *_kinds(address))]
+    types = {str(kind): kind for kind in (Problem, CompletionProblem, *found)}
     types.pop("None")
     schemas, components = msgspec.json.schema_components(types.values(), ref_template="#/components/schemas/{name}")
     by_type = dict(zip(types, schemas, strict=True))
@@ -109,6 +114,8 @@ def _responses(address: Address, schemas: dict[str, Any]) -> dict[str, Any]:
     if address.does == "prompt":
         responses["200"] = {**answer, "description": "The turn that was asked for with this key before"}
     problem = {"content": _content(MEDIA_TYPE, schemas[str(Problem)])}
+    if address.path.startswith("/v1/"):
+        problem = {"content": _content("application/json", schemas[str(CompletionProblem)])}
     for status in sorted({*ALWAYS, *(WITH_BODY if address.body else ()), *address.problems}):
         responses[str(status)] = {"description": HTTPStatus(status).phrase, **problem}
     return responses

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from penstock.chat.history.details import Details
@@ -100,8 +102,20 @@ ADDRESSES = (
             schemas.LoopMessage, 202, RunDetails, (400, 404)),
     Address("GET", f"{R}/events", "run_events", "The stream of a document or loop", None, 200, RunFrame, (404, 429),
             media="text/event-stream", query=("after", "delta"), headers=("Last-Event-ID",)),
+    Address("GET", "/v1/models", "models", "The agents as models, as OpenAI's interface has them", None, 200,
+            schemas.CompletionModels),
+    Address("POST", "/v1/chat/completions", "complete_chat", "A turn of an agent, as OpenAI's interface has it",
+            schemas.CompletionRequest, 200, dict[str, Any], (403, 404, 429), query=("detail",),
+            headers=("Idempotency-Key", "X-Penstock-Chat", "X-Penstock-Cwd")),
 )  # fmt: skip
 """All routes except the page and its files."""
+
+
+def private_paths(addresses: Iterable[Address]) -> re.Pattern[str]:
+    """Return the pattern of paths that need authentication: all that begin as that of a route which is not public."""
+    begins = {address.path.split("/")[1] for address in addresses if not address.public}
+    return re.compile(f"/({'|'.join(sorted(begins))})(/|$)")
+
 
 PAGES = ("/", "/chats/{chat}", "/chats/{chat}/turns/{turn}", "/runs/{run}", "/runs/{run}/turns/{turn}")
 """Paths of the page. The page itself decides what it shows at each."""

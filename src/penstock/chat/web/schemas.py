@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -120,6 +120,40 @@ class AnswerBody(Body, frozen=True):
     answer: str
 
 
+class CompletionPart(msgspec.Struct, frozen=True):
+    """Part of a message of OpenAI's interface."""
+
+    type: str
+    text: str | None = None
+
+
+class CompletionMessage(msgspec.Struct, frozen=True):
+    """Message of OpenAI's interface."""
+
+    role: str
+    content: str | list[CompletionPart] | None = None
+
+
+class CompletionUsage(msgspec.Struct, frozen=True):
+    """Options of a streamed completion."""
+
+    include_usage: bool | None = None
+    """True for a last chunk with the usage."""
+
+
+class CompletionRequest(Body, frozen=True, forbid_unknown_fields=False):
+    """Request of OpenAI's interface. Fields that are not here, as `temperature`, have no effect on an agent."""
+
+    model: str
+    """Agent, or agent and model: `claude`, `claude/sonnet`."""
+    messages: list[CompletionMessage]
+    stream: bool | None = None
+    stream_options: CompletionUsage | None = None
+    n: int | None = None
+    response_format: dict[str, Any] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+
+
 async def read(request: Request, kind: type[Given]) -> Given:
     """Return the body of a request.
 
@@ -210,6 +244,37 @@ class FoundChats(msgspec.Struct, frozen=True):
     """Their ids."""
     complete: bool
     """False if there was no time to look at all chats, or too many were found."""
+
+
+class CompletionModel(msgspec.Struct, frozen=True):
+    """Agent, or one of its models, as a model of OpenAI's interface."""
+
+    id: str
+    object: Literal["model"] = msgspec.field(default_factory=lambda: "model")
+    created: int = msgspec.field(default_factory=int)
+    owned_by: str = msgspec.field(default_factory=lambda: "penstock")
+
+
+class CompletionModels(msgspec.Struct, frozen=True):
+    """Models of OpenAI's interface."""
+
+    data: list[CompletionModel]
+    object: Literal["list"] = msgspec.field(default_factory=lambda: "list")
+
+
+class CompletionError(msgspec.Struct, frozen=True):
+    """Error of OpenAI's interface."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class CompletionProblem(msgspec.Struct, frozen=True):
+    """Body of a response of OpenAI's interface from 400 on."""
+
+    error: CompletionError
 
 
 class TurnPage(msgspec.Struct, frozen=True):

@@ -63,7 +63,9 @@ def headers(inline_scripts: Iterable[str] = ()) -> list[tuple[bytes, bytes]]:
 
 
 CORS_METHODS = "GET, HEAD, POST, PATCH, DELETE"
-CORS_HEADERS = "authorization, content-type, idempotency-key, last-event-id"
+CORS_HEADERS = (
+    "authorization, content-type, idempotency-key, last-event-id, x-penstock-chat, x-penstock-cwd, x-penstock-detail"
+)
 PREFLIGHT_SECONDS = "600"
 
 

@@ -103,7 +103,7 @@ class EventStream:
                 await self._send(send, client, b"", more=False)
             except TimeoutError:
                 self._watches.metrics.dropped += 1
-                await _hang_up(scope, listening)
+                await hang_up(scope, listening)
             finally:
                 client.stop_ticking()
                 listening.cancel()
@@ -214,7 +214,7 @@ async def _listen(receive: Receive, client: ChatClient) -> None:
     client.leave()
 
 
-async def _hang_up(scope: Scope, listening: asyncio.Task[None]) -> None:
+async def hang_up(scope: Scope, listening: asyncio.Task[None]) -> None:
     """End the connection without waiting until the client has read the rest, which may never happen."""
     abort: Callable[[], None] | None = scope.get("state", {}).get("abort")
     if abort is not None:

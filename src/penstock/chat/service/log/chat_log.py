@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from penstock import events as ev
 from penstock.chat.errors import ChatError, NoSuchChat, NoSuchTurn
-from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, TurnEnded
+from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, TurnEnded, decode
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.counters import Counters
@@ -111,6 +111,16 @@ class ChatLog:
         if not views or views[0].turn != turn:
             raise NoSuchTurn(f"the chat has no turn {turn}")
         return views[0], await read_turn(self._store, self.id, views[0])
+
+    async def entries(self, after: int, upto: int) -> list[Numbered]:
+        """Return entries after number `after` and up to number `upto`: not all of them if there are many.
+
+        Raises:
+            Trimmed: the first of them are no longer kept.
+            StoreFailed: the store cannot be read.
+        """
+        page = await self._store.read(self.id, after=after)
+        return decode(entry for entry in page.entries if entry.number <= upto)
 
     async def follow(self, last: int) -> bool:
         """Read the next entries if the store has some up to `last` that the timeline has not; return whether it read.

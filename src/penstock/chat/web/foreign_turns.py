@@ -1,0 +1,333 @@
+"""Turns that programs of other protocols ask for: in a chat of their own, once, and followed to their end.
+
+Such a program has its own ids of chats, asks again after a failure, and may go before the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from penstock.adapter import Allow
+from penstock.chat.errors import ChatError
+from penstock.chat.history.entries import Numbered
+from penstock.chat.history.frames import TurnView
+from penstock.chat.service.log.chat_log import STORE_ERRORS
+from penstock.chat.service.service import Service
+from penstock.chat.store.rows import ChatRow
+from penstock.chat.web.broadcast import ChatClient, Watch, Watches
+from penstock.chat.web.errors import NO_STORE, Forbidden
+from penstock.chat.web.security import Security
+from penstock.chat.web.sse import HEADERS, hang_up
+from penstock.core.bounded import BoundedDict
+
+ALLOW: Allow = "default"
+"""Permission of the agent in a turn that a program asks for: it does nothing without asking that it would ask for."""
+
+AGAIN_MS = 10 * 60 * 1000
+"""Milliseconds in which a request that comes again is the same turn."""
+
+MAX_ANSWERS = 1000
+"""Chats whose last answer of a program is remembered."""
+
+LEFT_SECONDS = 2.0
+"""Seconds after which the turn of a program that has gone is stopped: a program that asks again is back by then."""
+
+USAGE_SECONDS = 1.0
+"""Seconds to wait for the usage of a turn whose reply is complete."""
+
+PING = b": ping\n\n"
+"""Comment that keeps the connection alive; the programs skip it."""
+
+
+class Mapper(Protocol):
+    """Format of another program: it makes a response of the entries of one turn."""
+
+    is_over: bool
+
+    @property
+    def is_completed(self) -> bool:
+        """Return whether the turn has ended; its usage may follow."""
+        ...
+
+    def start(self) -> bytes:
+        """Return the beginning of the stream."""
+        ...
+
+    def take(self, rows: Sequence[Numbered], /) -> bytes:
+        """Return what the next entries add."""
+        ...
+
+    def close(self, reason: str, /) -> bytes:
+        """Return the end of the stream if no further entry can come, for this reason."""
+        ...
+
+    def response(self) -> tuple[int, dict[str, str], bytes]:
+        """Return the status, headers and body of a response that is not a stream."""
+        ...
+
+
+class ForeignTurn(NamedTuple):
+    """Turn of a chat, as a program asked for it."""
+
+    chat: str
+    turn: int
+    since: int = 0
+    """Number of the last entry that the program has seen, if the turn goes on with its answer to a question."""
+
+
+class Key(NamedTuple):
+    """Name of a request, by which it is recognized when it comes again: `stem`, or what begins so."""
+
+    stem: str
+    is_again: bool
+    """True if the request may have come before."""
+
+    def new(self) -> str:
+        """Return the key of a turn that is asked for by it."""
+        return f"{self.stem}-{uuid.uuid4().hex[:8]}"
+
+    def is_of(self, view: TurnView, now: int) -> bool:
+        """Return whether a turn was asked for by this request, not long ago."""
+        is_same = (view.key or "").startswith(f"{self.stem}-")
+        return self.is_again and is_same and now - view.asked_at <= AGAIN_MS
+
+
+class GivenAnswer(NamedTuple):
+    """Last answer to a question that a program gave in a chat: no entry has the key of its request."""
+
+    stem: str
+    at: int
+    asked: ForeignTurn
+
+
+class ForeignTurns:
+    """Turns that programs of other protocols ask for."""
+
+    def __init__(self, service: Service, watches: Watches, security: Security, *, ping: float, patience: float) -> None:
+        self.service: Service = service
+        self.asking: asyncio.Lock = asyncio.Lock()
+        """Lock of one request from finding its chat to its prompt, so that another one finds both."""
+        self._watches = watches
+        self._security = security
+        self._ping = ping
+        self._patience = patience
+        self._answers: BoundedDict[str, GivenAnswer] = BoundedDict(MAX_ANSWERS)
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def ask(self, chat: ChatRow, text: str, key: Key) -> ForeignTurn:
+        """Ask for a turn, or answer the question that the running one waits for.
+
+        Raises:
+            Forbidden: a person has allowed the agent more than a program may use.
+            ChatError: as `Service.prompt` and `Service.answer`.
+        """
+        if chat.allow != ALLOW:
+            raise Forbidden(
+                "a person has changed what the agent of this chat may do without asking",
+                expected="a chat at the first level, for a program",
+                help="begin another chat, or change it back on the page",
+            )
+        timeline = await self.service.log(chat.id).open()
+        running = timeline.running
+        if running is not None and running.question is not None and running.state != "completed":
+            turn = await self.service.answer(chat.id, running.question.id, text)
+            asked = ForeignTurn(chat.id, turn, (await self.service.log(chat.id).open()).number)
+            self._answers[chat.id] = GivenAnswer(key.stem, self.service.now(), asked)
+            return asked
+        turn, _ = await self.service.prompt(chat.id, text, key=key.new())
+        return ForeignTurn(chat.id, turn)
+
+    async def again(self, chat: ChatRow, key: Key) -> ForeignTurn | None:
+        """Return the turn of a chat for which this request asked before."""
+        if key.is_again:
+            now = self.service.now()
+            answer = self._answers.get(chat.id)
+            if answer is not None and answer.stem == key.stem and now - answer.at <= AGAIN_MS:
+                return answer.asked
+            views, _ = await self.service.turns(chat.id)
+            for view in reversed(views):
+                if key.is_of(view, now):
+                    return ForeignTurn(chat.id, view.turn)
+        return None
+
+    def respond(
+        self, request: Request, asked: ForeignTurn, mapper: Mapper, *, is_stream: bool, stops: bool = True
+    ) -> TurnResponse:
+        """Return the response that follows a turn. `stops`: the turn is stopped if the program goes."""
+        leave = partial(self._leave, asked) if stops else None
+        watched = partial(self._security.watched, request)
+        return TurnResponse(
+            self.service,
+            self._watches,
+            asked,
+            mapper,
+            is_stream=is_stream,
+            leave=leave,
+            watched=watched,
+            ping=self._ping,
+            patience=self._patience,
+        )
+
+    def _leave(self, asked: ForeignTurn) -> None:
+        task = asyncio.create_task(self._stop_later(asked), name="penstock leaving")
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def _stop_later(self, asked: ForeignTurn) -> None:
+        await asyncio.sleep(LEFT_SECONDS)
+        if not self._watches.clients(asked.chat):
+            with contextlib.suppress(ChatError, *STORE_ERRORS):  # it has ended, or its chat is gone
+                await self.service.stop(asked.chat, asked.turn)
+
+
+class TurnResponse:
+    """ASGI response: what a mapper makes of the entries of a turn. The end is written before the stream closes."""
+
+    def __init__(
+        self,
+        service: Service,
+        watches: Watches,
+        asked: ForeignTurn,
+        mapper: Mapper,
+        *,
+        is_stream: bool,
+        leave: Callable[[], None] | None,
+        watched: Callable[[Callable[[], None], Callable[[], None]], AbstractContextManager[None]],
+        ping: float,
+        patience: float,
+    ) -> None:
+        """`ping` and `patience` are in seconds: of silence before a ping, and for a client that reads nothing."""
+        self._service = service
+        self._watches = watches
+        self._asked = asked
+        self._mapper = mapper
+        self._is_stream = is_stream
+        self._leave = leave
+        self._watched = watched
+        self._ping = ping
+        self._patience = patience
+        self._is_disconnected = False
+        self._why = ""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Follow the turn, and send what the mapper makes of it.
+
+        Raises:
+            ShuttingDown, RateLimited: as `Watches.enter`; nothing is sent.
+        """
+        chat = self._asked.chat
+        with self._watches.enter(chat) as (watch, client), self._watched(client.expel, client.dismiss):
+            listening = asyncio.create_task(self._listen(receive, client))
+            try:
+                await self._follow(scope, receive, send, watch, client)
+            except TimeoutError:
+                self._is_disconnected = True
+                await hang_up(scope, listening)
+            finally:
+                listening.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await listening
+        if self._is_disconnected and not self._mapper.is_over and self._leave is not None:
+            self._leave()
+
+    async def _follow(self, scope: Scope, receive: Receive, send: Send, watch: Watch, client: ChatClient) -> None:
+        mapper = self._mapper
+        if self._is_stream:
+            headers = [*HEADERS, *((name.encode(), value.encode()) for name, value in self._names().items())]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await self._send(send, client, mapper.start())
+        async for rows in self._rows(watch, client):
+            data = mapper.take(rows) if rows else PING
+            if self._is_stream and data and not self._is_disconnected:
+                await self._send(send, client, data)
+            if mapper.is_over or self._is_disconnected:
+                break
+        if self._is_disconnected:
+            return
+        data = mapper.close(self._why)
+        if self._is_stream:
+            await self._send(send, client, data, more=False)
+            return
+        status, more, body = mapper.response()
+        found = Response(body, status, {**NO_STORE, **self._names(), **more}, media_type="application/json")
+        await found(scope, receive, send)
+
+    def _names(self) -> dict[str, str]:
+        return {"x-penstock-chat": self._asked.chat, "x-penstock-turn": str(self._asked.turn)}
+
+    async def _rows(self, watch: Watch, client: ChatClient) -> AsyncIterator[Sequence[Numbered]]:
+        """Yield the entries of the chat from the turn's first one on, and nothing after each time of silence."""
+        log, cursor = self._service.log(self._asked.chat), -1
+        try:
+            while not self._is_disconnected:
+                client.wake.clear()
+                is_ending = self._watches.ending or client.dismissed or client.gone or watch.failed
+                if watch.over:
+                    self._why = "the chat was deleted"
+                    return
+                if watch.ready and not client.dismissed:
+                    if cursor < 0:
+                        cursor = (await self._first_entry()) - 1
+                    if cursor < watch.number:
+                        rows = await log.entries(cursor, watch.number)
+                        cursor = rows[-1].number
+                        yield rows
+                        continue
+                if is_ending:
+                    self._why = _ending(watch, client)
+                    return
+                if not await self._wait(client):
+                    if self._mapper.is_completed:
+                        return
+                    yield ()
+        except (ChatError, *STORE_ERRORS):
+            self._why = "the chat cannot be read"
+
+    async def _first_entry(self) -> int:
+        view, _ = await self._service.turn(self._asked.chat, self._asked.turn)
+        return view.first
+
+    async def _wait(self, client: ChatClient) -> bool:
+        try:
+            async with asyncio.timeout(USAGE_SECONDS if self._mapper.is_completed else self._ping):
+                await client.wake.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _send(self, send: Send, client: ChatClient, data: bytes, *, more: bool = True) -> None:
+        """Send `data`.
+
+        Raises:
+            TimeoutError: the client did not read it in time.
+        """
+        try:
+            async with asyncio.timeout_at(self._watches.until(self._patience)) as client.sending:
+                await send({"type": "http.response.body", "body": data, "more_body": more})
+        finally:
+            client.sending = None
+
+    async def _listen(self, receive: Receive, client: ChatClient) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._is_disconnected = True
+        client.leave()
+
+
+def _ending(watch: Watch, client: ChatClient) -> str:
+    """Return why a stream ends before its turn."""
+    if watch.failed:
+        return "the chat cannot be read"
+    if client.gone:
+        return "the login is no longer valid"
+    return "the server is shutting down"

@@ -1,0 +1,416 @@
+"""OpenAI's interface of a real gateway, asked by OpenAI's own client, with agents that play recordings."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from served import AGENTS, PLAYER, RECORDINGS, TESTS, TOKEN, Gateway
+from waiting import until
+
+from penstock.chat.web import foreign_turns
+from penstock.chat.web.routes import ADDRESSES
+
+PEER = TESTS / "support" / "acp_peer.py"
+
+MORE = f"""
+[agents.failing]
+command = ["{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS / "err500"}", "--speed=0"]
+adapter = "claude"
+
+[agents.peer]
+command = ["{sys.executable}", "{PEER}"]
+protocol = "acp"
+
+[agents.held]
+command = ["{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS / "text"}", "--speed=0", "--hold=4:HELD"]
+adapter = "claude"
+"""
+
+REPLY: str = json.loads((RECORDINGS / "thinktools" / "expected.json").read_text("utf-8"))["reply"]
+HELLO: Any = [{"role": "user", "content": "Hello"}]
+
+
+@pytest.fixture
+def home(tmp_path: Path, page: Path) -> Iterator[Callable[[], Gateway]]:
+    """Starts a gateway with more agents; started again, it has the same chats."""
+    started: list[Gateway] = []
+
+    def start() -> Gateway:
+        (tmp_path / "agents.toml").write_text(AGENTS + MORE.replace("HELD", str(tmp_path / "go")))
+        started.append(Gateway(tmp_path, page))
+        return started[-1]
+
+    yield start
+    for gateway in started:
+        gateway.close()
+
+
+@pytest.fixture
+def gateway(home: Callable[[], Gateway]) -> Gateway:
+    """A gateway of the test's own."""
+    return home()
+
+
+def client(gateway: Gateway, *, retries: int = 2, **headers: str) -> openai.OpenAI:
+    """The official client."""
+    return openai.OpenAI(
+        api_key=TOKEN, base_url=f"{gateway.url}/v1", max_retries=retries, default_headers=headers, timeout=60
+    )
+
+
+def post(gateway: Gateway, body: dict[str, Any], **headers: str) -> httpx.Response:
+    """A request as it stands."""
+    with gateway.client(**headers) as one:
+        return one.post("/v1/chat/completions", json={"model": "scripted", "messages": HELLO, **body})
+
+
+def turns(gateway: Gateway) -> list[tuple[str, str]]:
+    """The prompts and outcomes of all turns of all chats, oldest chat first."""
+    with gateway.client() as one:
+        chats = sorted(one.get("/api/chats").json()["chats"], key=lambda chat: chat["created_at"])
+        found = [one.get(f"/api/chats/{chat['id']}/turns").json()["turns"] for chat in chats]
+    return [(turn["prompt"], turn.get("outcome", turn["state"])) for views in found for turn in views]
+
+
+def test_agents_are_models(gateway: Gateway) -> None:
+    """Those that are available, by the names that a request may have."""
+    with client(gateway) as ask:
+        found = [model.id for model in ask.models.list()]
+    assert {"scripted", "slow", "peer"} <= set(found)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_a_turn_is_a_completion(gateway: Gateway, stream: bool) -> None:
+    """The reply, its usage, and the headers that name the chat on the page."""
+    with client(gateway) as ask:
+        made = ask.chat.completions.with_raw_response.create(
+            model="scripted",
+            messages=HELLO,
+            stream=stream,
+            **({"stream_options": {"include_usage": True}} if stream else {}),
+        )
+        chat = made.headers["x-penstock-chat"]
+        if stream:
+            chunks = list(made.parse())
+            assert "".join(it.choices[0].delta.content or "" for it in chunks if it.choices) == REPLY
+            assert chunks[0].choices[0].delta.role == "assistant"
+            usage = chunks[-1].usage
+        else:
+            found = made.parse()
+            assert (found.choices[0].message.content, found.choices[0].finish_reason) == (REPLY, "stop")
+            usage = found.usage
+    with gateway.client() as one:
+        until(lambda: one.get(f"/api/chats/{chat}/turns").json()["turns"][0].get("finalized"))
+        [turn] = one.get(f"/api/chats/{chat}/turns").json()["turns"]
+        assert one.get(f"/api/chats/{chat}").json()["title"] == "Hello"
+    assert (turn["prompt"], turn["message"]) == ("Hello", REPLY)
+    assert usage is not None
+    assert usage.prompt_tokens == turn["usage"]["input_tokens"]
+
+
+def test_a_conversation_is_one_chat(gateway: Gateway) -> None:
+    """The messages before the last one are a chat that is there: only the last is a prompt. Others begin a new one."""
+    with client(gateway) as ask:
+        messages = [{"role": "system", "content": "Be brief."}, *HELLO]
+        for word in ("And then?", "And now?"):
+            reply = ask.chat.completions.create(model="scripted", messages=messages).choices[0].message.content
+            messages += [{"role": "assistant", "content": reply}, {"role": "user", "content": word}]
+        ask.chat.completions.create(model="scripted", messages=messages)
+        first, *rest = [prompt for prompt, _ in turns(gateway)]
+        assert rest == ["And then?", "And now?"]
+        assert first.endswith("Hello")
+        assert "Be brief." in first
+        edited = [*messages[:3], {"role": "user", "content": "Or this?"}]
+        ask.chat.completions.create(model="scripted", messages=edited)
+    prompts = [prompt for prompt, _ in turns(gateway)]
+    assert len(prompts) == 4
+    assert prompts[-1].endswith("Or this?")
+    assert REPLY in prompts[-1]
+
+
+def test_two_conversations_that_begin_alike_are_two(gateway: Gateway) -> None:
+    """The same words, asked twice, are two turns of two chats; each goes on by itself."""
+    with client(gateway) as ask:
+        for _ in range(2):
+            ask.chat.completions.create(model="scripted", messages=HELLO)
+        more = [*HELLO, {"role": "assistant", "content": REPLY}, {"role": "user", "content": "More"}]
+        for _ in range(2):
+            ask.chat.completions.create(model="scripted", messages=more)
+    assert [prompt for prompt, _ in turns(gateway)] == ["Hello", "More", "Hello", "More"]
+
+
+@pytest.mark.parametrize("header", ["X-Penstock-Chat", "X-OpenWebUI-Chat-Id"])
+def test_a_program_has_its_own_ids(gateway: Gateway, header: str) -> None:
+    """A chat is found by the program's id, whatever the messages before say; a value from before it has one is none."""
+    for id, word in (("a-1", "One"), ("a-1", "Two"), ("b:2", "Three"), ("new", "Four"), ("{{ID}}", "Five")):
+        with client(gateway, **{header: id}) as ask:
+            ask.chat.completions.create(model="scripted", messages=[{"role": "user", "content": word}])
+    assert [prompt for prompt, _ in turns(gateway)] == ["One", "Two", "Three", "Four", "Five"]
+    with gateway.client() as one:
+        counts = sorted(chat["turns"] for chat in one.get("/api/chats").json()["chats"])
+    assert counts == [1, 1, 1, 2]
+
+
+def test_a_failure_is_an_error_and_no_second_turn(gateway: Gateway) -> None:
+    """A run that failed is an error for the client, streamed and whole, and it does not ask again."""
+    with client(gateway) as ask:
+        with pytest.raises(openai.InternalServerError, match="the agent failed"):
+            ask.chat.completions.create(model="failing", messages=HELLO)
+        with pytest.raises(openai.APIError, match="the agent failed"):
+            list(ask.chat.completions.create(model="failing", messages=HELLO, stream=True))
+    assert [outcome for _, outcome in turns(gateway)] == ["error", "error"]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("chat", [{}, {"X-Penstock-Chat": "c"}], ids=["by text", "by id"])
+def test_a_request_that_comes_again_is_the_same_turn(gateway: Gateway, stream: bool, chat: dict[str, str]) -> None:
+    """By the count of retries or a key of the client's; the same text alone is asked anew."""
+    body = {"stream": stream}
+    first = post(gateway, body, **chat, **{"x-stainless-retry-count": "0"})
+    again = post(gateway, body, **chat, **{"x-stainless-retry-count": "1"})
+    assert REPLY[:20] in again.text
+    assert again.headers["x-penstock-turn"] == first.headers["x-penstock-turn"]
+    assert again.headers["x-penstock-chat"] == first.headers["x-penstock-chat"]
+    assert len(turns(gateway)) == 1
+    keyed = [post(gateway, {**body, "user": name}, **chat, **{"Idempotency-Key": "order 66"}) for name in "ab"]
+    assert len({it.headers["x-penstock-chat"] + it.headers["x-penstock-turn"] for it in keyed}) == 1
+    assert len(turns(gateway)) == 2
+    post(gateway, body, **chat, **{"x-stainless-retry-count": "0"})
+    assert len(turns(gateway)) == 3
+
+
+def test_a_retry_after_a_restart_is_the_same_turn(home: Callable[[], Gateway]) -> None:
+    """What was asked before the server ended is in its store."""
+    gateway = home()
+    first = post(gateway, {}, **{"x-stainless-retry-count": "0"})
+    gateway.close()
+    gateway = home()
+    again = post(gateway, {}, **{"x-stainless-retry-count": "2"})
+    assert again.json()["choices"] == first.json()["choices"]
+    assert len(turns(gateway)) == 1
+
+
+def test_an_old_request_is_not_come_again(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After ten minutes the count of retries says nothing."""
+    post(gateway, {}, **{"x-stainless-retry-count": "0"})
+    monkeypatch.setattr(foreign_turns, "AGAIN_MS", -1)
+    post(gateway, {}, **{"x-stainless-retry-count": "1"})
+    assert len(turns(gateway)) == 2
+
+
+# --- those who go ---
+
+
+def left(gateway: Gateway, *, viewers: int = 0) -> str:
+    """Begin a stream, go when its first chunk is there, and return the chat."""
+    with (
+        gateway.client() as one,
+        one.stream("POST", "/v1/chat/completions", json={"model": "held", "messages": HELLO, "stream": True}) as answer,
+    ):
+        chat = str(answer.headers["x-penstock-chat"])
+        next(answer.iter_lines())
+        until(lambda: gateway.watches.clients(chat) == 1 + viewers)
+    return chat
+
+
+def test_who_goes_stops_the_turn(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open WebUI's stop button closes the stream, and says nothing else."""
+    monkeypatch.setattr(foreign_turns, "LEFT_SECONDS", 0.05)
+    left(gateway)
+    until(lambda: turns(gateway) == [("Hello", "cancelled")])
+
+
+def test_a_turn_that_another_follows_goes_on(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that asks again at once finds its turn; it is not stopped for the first that went."""
+    monkeypatch.setattr(foreign_turns, "LEFT_SECONDS", 0.5)
+    chat = left(gateway)
+    found: list[httpx.Response] = []
+    asking = threading.Thread(
+        target=lambda: found.append(
+            post(gateway, {"model": "held", "stream": True}, **{"x-stainless-retry-count": "1"})
+        )
+    )
+    asking.start()
+    until(lambda: gateway.watches.clients(chat) == 1)
+    until(lambda: not gateway.call(_leaving(gateway)))
+    (gateway.folder / "go").touch()
+    asking.join()
+    assert found[0].headers["x-penstock-chat"] == chat
+    assert found[0].text.endswith("data: [DONE]\n\n")
+    assert turns(gateway) == [("Hello", "ok")]
+
+
+async def _leaving(gateway: Gateway) -> int:
+    app: Any = gateway.server.config.app
+    [api] = {route.app._api for route in app._inside.routes if hasattr(route.app, "_api")}
+    return len(api.foreign_turns._leaving)
+
+
+def test_a_server_that_ends_says_so(gateway: Gateway) -> None:
+    """The turn is cut off: the stream has the error, and no client takes it for an answer."""
+    failures: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            with client(gateway, retries=0) as ask:
+                list(ask.chat.completions.create(model="held", messages=HELLO, stream=True))
+        except openai.APIError as error:
+            failures.append(error)
+
+    reading = threading.Thread(target=read)
+    reading.start()
+    until(lambda: turns(gateway) == [("Hello", "running")])
+    gateway.close()
+    reading.join()
+    assert len(failures) == 1
+    assert type(failures[0]) is openai.APIError, "the connection was cut"
+
+
+def test_a_chat_that_is_deleted_says_so(gateway: Gateway) -> None:
+    """Whoever follows it has an error."""
+    with (
+        gateway.client() as one,
+        one.stream("POST", "/v1/chat/completions", json={"model": "held", "messages": HELLO, "stream": True}) as answer,
+    ):
+        with gateway.client() as two:
+            assert two.delete(f"/api/chats/{answer.headers['x-penstock-chat']}").status_code == 204
+        text = "".join(answer.iter_text())
+    assert '"error":' in text
+    assert '"finish_reason":"stop"' not in text or "[the chat was deleted]" in text
+    assert text.endswith("data: [DONE]\n\n")
+
+
+# --- questions ---
+
+
+def test_a_question_is_answered_by_the_next_message(gateway: Gateway) -> None:
+    """The agent waits; the client's next message is the answer, and the turn goes on, with an id and without."""
+    for headers in ({}, {"X-Penstock-Chat": "q"}):
+        with client(gateway, **headers) as ask:
+            messages: Any = [{"role": "user", "content": "permission"}]
+            asked = ask.chat.completions.create(model="peer", messages=messages).choices[0].message.content
+            assert asked is not None
+            assert "Yes, once" in asked
+            messages += [{"role": "assistant", "content": asked}, {"role": "user", "content": "Yes, once"}]
+            reply = ask.chat.completions.create(model="peer", messages=messages).choices[0].message.content
+            assert reply is not None
+            assert "once" in reply
+    assert [outcome for _, outcome in turns(gateway)] == ["ok", "ok"]
+
+
+def test_an_answer_that_is_none_is_an_error(gateway: Gateway) -> None:
+    """The question stays open, and the error names the answers."""
+    head = {"X-Penstock-Chat": "q"}
+    post(gateway, {"model": "peer", "messages": [{"role": "user", "content": "permission"}]}, **head)
+    wrong = post(gateway, {"model": "peer", "messages": [{"role": "user", "content": "perhaps"}]}, **head)
+    assert wrong.status_code == 400
+    assert "Yes, once" in wrong.json()["error"]["message"]
+    right = post(gateway, {"model": "peer", "messages": [{"role": "user", "content": "No"}]}, **head)
+    assert right.status_code == 200
+
+
+# --- what is refused ---
+
+
+def test_errors_have_the_clients_shape(gateway: Gateway) -> None:
+    """Whatever is wrong, the official client reads the sentence, and asks no second time where it would be in vain."""
+    (gateway.root / "inner").mkdir()
+    picture = [{"type": "text", "text": "Hello"}, {"type": "image_url", "image_url": {"url": "x"}}]
+    wrong: list[tuple[dict[str, Any], dict[str, str], int, str]] = [
+        ({"model": "nobody"}, {}, 404, "no agent"),
+        ({"messages": []}, {}, 400, "last message"),
+        ({"messages": [*HELLO, {"role": "assistant", "content": "x"}]}, {}, 400, "last message"),
+        (
+            {"messages": [{"role": "user", "content": picture}]},
+            {},
+            400,
+            "image_url",
+        ),
+        ({"messages": [{"role": "user", "content": "  "}]}, {}, 400, "empty"),
+        ({"messages": "Hello"}, {}, 400, "invalid request body"),
+        ({"n": 2}, {}, 400, "one answer"),
+        ({"response_format": {"type": "json_object"}}, {}, 400, "given form"),
+        ({"tool_choice": "required"}, {}, 400, "its own tools"),
+        ({}, {"X-Penstock-Cwd": str(gateway.root / "inner")}, 403, "not trusted"),
+        ({}, {"X-Penstock-Cwd": "/"}, 403, "not below a root"),
+        ({}, {"X-Penstock-Detail": "all"}, 400, "detail"),
+        ({}, {"Authorization": "Bearer no"}, 401, "token"),
+        ({}, {"Host": "evil.example"}, 421, "host"),
+        ({}, {"Content-Type": "text/plain"}, 415, "type"),
+    ]
+    for body, headers, status, words in wrong:
+        answer = post(gateway, body, **headers)
+        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json"), body
+        found = answer.json()["error"]
+        assert set(found) == {"message", "type", "param", "code"}
+        assert words in found["message"], found
+    with gateway.client() as one:
+        for path, status in (("/v1", 404), ("/v1/nothing", 404), ("/v1/chat/completions", 405)):
+            answer = one.get(path)
+            assert (answer.status_code, set(answer.json())) == (status, {"error"})
+    assert turns(gateway) == []
+
+
+def test_a_person_decides_what_an_agent_may_do(gateway: Gateway) -> None:
+    """A chat whose agent was allowed more is not a program's any more."""
+    chat = post(gateway, {}, **{"X-Penstock-Chat": "c"}).headers["x-penstock-chat"]
+    with gateway.client() as one:
+        assert one.patch(f"/api/chats/{chat}", json={"allow": "all"}).status_code == 200
+    answer = post(gateway, {}, **{"X-Penstock-Chat": "c"})
+    assert answer.status_code == 403
+    assert len(turns(gateway)) == 1
+
+
+def test_no_program_reaches_a_chat_of_the_page(gateway: Gateway) -> None:
+    """The id of a chat that a person began is not an id of a program's."""
+    chat = gateway.chat(allow="all")
+    made = post(gateway, {}, **{"X-Penstock-Chat": chat})
+    assert made.headers["x-penstock-chat"] != chat
+    assert len(turns(gateway)) == 1
+
+
+def test_requests_beside_a_chat_start_no_agent(gateway: Gateway) -> None:
+    """Titles and tags of Open WebUI and LibreChat have an answer at once; a prompt with such words is a prompt."""
+    history = "<chat_history>\nUSER: Fix the build\nASSISTANT: ok\n</chat_history>"
+    task = '### Task:\nMake one.\n### Output:\nJSON format: {{ "{}": "x" }}\n' + history
+    for field, answer in (("title", "Fix the build"), ("tags", []), ("follow_ups", []), ("queries", []), ("text", "")):
+        found = post(gateway, {"messages": [{"role": "user", "content": task.format(field)}]}).json()
+        assert json.loads(found["choices"][0]["message"]["content"]) == {field: answer}
+    words = "Provide a concise, 5-word-or-less title for the conversation, using title case conventions."
+    title = f"{words} Only return the title itself.\n\nConversation:\nUser: Fix the build\nAI: ok"
+    found = post(gateway, {"messages": [{"role": "user", "content": title}]}).json()
+    assert found["choices"][0]["message"]["content"] == "Fix the build"
+    assert turns(gateway) == []
+    post(gateway, {"stream": True, "messages": [{"role": "user", "content": task.format("title")}]})
+    post(gateway, {"messages": [{"role": "user", "content": "### Task:\nWrite a title"}]})
+    assert len(turns(gateway)) == 2
+
+
+def test_every_route_needs_a_login(gateway: Gateway) -> None:
+    """Those that are listed as public apart, no route answers anybody who has not logged in."""
+    with httpx.Client(base_url=gateway.url, trust_env=False) as nobody:
+        for address in ADDRESSES:
+            path = address.path.replace("{", "").replace("}", "")
+            answer = nobody.request(address.method, path, json={} if address.body else None)
+            assert (answer.status_code == 401) is not address.public, (address.path, answer.status_code)
+        for path in ("/v1", "/v1/", "/v1/models/", "/api", "/metrics/x"):
+            assert nobody.get(path).status_code == 401
+
+
+def test_nothing_is_imported_before_it_is_needed(gateway: Gateway) -> None:
+    """Who never asks so pays nothing."""
+    code = (
+        "import sys, penstock.chat.web.handlers, penstock.chat.web.app\n"
+        "print([name for name in sys.modules if 'openai' in name or 'foreign' in name])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
