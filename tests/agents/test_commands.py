@@ -12,7 +12,7 @@ from penstock.agents import registry
 from penstock.agents.support import FEATURES
 from penstock.errors import UsageError
 
-EXEC = ("claude", "codex", "gemini", "opencode", "cursor", "qwen", "copilot", "pi", "cline", "ccs")
+EXEC = ("claude", "codex", "gemini", "opencode", "cursor", "qwen", "copilot", "pi", "cline", "droid", "ccs")
 ACP = ("claude", "codex", "gemini", "opencode", "qwen", "copilot", "cline")
 PIPED = tuple(name for name in EXEC if name != "cline")
 ID = "0a1b-2c"
@@ -30,6 +30,7 @@ GEMINI = "gemini --output-format=stream-json"
 COPILOT = "copilot --output-format=json --no-auto-update"
 CURSOR = "cursor-agent --print --output-format=stream-json --stream-partial-output"
 OPENCODE = "opencode run --format=json --thinking"
+DROID = "droid exec --output-format=stream-json"
 CODEX = "codex exec --json --skip-git-repo-check"
 ALL_LIMITS = {"max_cost": 0.3, "max_turns": 3, "max_tokens": 1000}
 MORE = {"model": "m", "session_id": ID, "args": ("--x", "y z")}
@@ -82,6 +83,11 @@ MORE = {"model": "m", "session_id": ID, "args": ("--x", "y z")}
         ("cline", {}, "cline --json --|hi\n"),
         ("cline", {"model": "m", "args": ("--x", "y z")}, "cline --json --model=m --x|y z|--|hi\n"),
         ("cline", {"allow": "all"}, "cline --json --auto-approve=true --|hi\n"),
+        ("droid", {}, DROID),
+        ("droid", MORE, f"{DROID} --model=m --session-id={ID} --x|y z"),
+        ("droid", {"session_id": ID, "fork": True}, f"{DROID} --fork={ID}"),
+        ("droid", {"allow": "edits", "effort": "high"}, f"{DROID} --auto=low --reasoning-effort=high"),
+        ("droid", {"allow": "all", "deny_tools": ("Edit",)}, f"{DROID} --skip-permissions-unsafe --remove-tools=Edit"),
         ("claude/acp", MORE, "claude-agent-acp --x|y z"),
         ("codex/acp", {}, "codex-acp"),
         ("codex/acp", MORE, 'codex-acp --config=model="m" --x|y z'),

@@ -35,6 +35,7 @@ ROUTES = {
     "codex-acp": ("acp", "acp/codex-edit", NOTES),
     "copilot-acp": ("acp", "acp/copilot-edit", EDITED),
     "copilot-exec": ("copilot", "copilot/edit", EDITED),
+    "droid-exec": ("droid", "droid/edit", NOTES),
     "gemini-acp": ("acp", "acp/gemini-edit", NOTES),
     "gemini-exec": ("gemini", "gemini/edit", NOTES),
     "opencode-acp": ("acp", "acp/opencode-edit", NOTES),

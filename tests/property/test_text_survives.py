@@ -171,11 +171,24 @@ def opencode(kind: str, deltas: list[str], whole: str) -> Lines:
     return [{"type": type_, "sessionID": SESSION, "part": {**part, **common}} for type_, part in parts]
 
 
+def droid(kind: str, deltas: list[str], whole: str) -> Lines:
+    """A run of `droid`, which prints whole texts."""
+    end = {"type": "completion", "finalText": whole if kind == "text" else "", "numTurns": 1, "session_id": SESSION}
+    line = {"type": "message", "role": "assistant"} if kind == "text" else {"type": "reasoning"}
+    return [
+        {"type": "system", "subtype": "init", "cwd": "/", "session_id": SESSION, "tools": [], "model": "m"},
+        {"type": "message", "role": "user", "id": "u", "text": "the prompt", "timestamp": 1, "session_id": SESSION},
+        {**line, "id": "m1", "text": whole, "timestamp": 2, "session_id": SESSION},
+        end,
+    ]
+
+
 WIRES: dict[str, Wire] = {
     "claude": claude,
     "cline": cline,
     "codex": codex,
     "copilot": copilot,
+    "droid": droid,
     "gemini": gemini,
     "ollama": ollama,
     "opencode": opencode,
@@ -183,7 +196,7 @@ WIRES: dict[str, Wire] = {
     "qwen": qwen,
 }
 KINDS = [(agent, kind) for agent in WIRES for kind in ("text", "thinking") if (agent, kind) != ("gemini", "thinking")]
-WITHOUT_DELTAS = ["codex", "opencode"]
+WITHOUT_DELTAS = ["codex", "droid", "opencode"]
 WITH_FINALS = ["claude", "cline", "copilot", "pi", "qwen"]
 
 WORDS = ["!", "!!", "ha", "haha", "a", "ab", "abc", " ", "\n", "\n\n", "\t", "\r\n", '"', "\\", "{", "<", "</", "```\n"]

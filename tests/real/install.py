@@ -36,6 +36,10 @@ class Package(NamedTuple):
     program: str
     package: str
     version: str
+    file: str = ""
+    """Program below the package's folder, if npm is not told of it: in a package that is for one kind of machine."""
+    published: str = ""
+    """Package that people install, if it only fetches `package`."""
 
     def __str__(self) -> str:
         return f"{self.program} ({self.package}@{self.version})"
@@ -86,6 +90,10 @@ def install(package: Package) -> None:
         made = Path(tempfile.mkdtemp(prefix=".installing-", dir=folder.parent))
         try:
             _npm(package, made)
+            if package.file:
+                bin = made / "node_modules" / ".bin"
+                bin.mkdir(exist_ok=True)
+                (bin / package.program).symlink_to(Path("..") / package.package / package.file)
             made.rename(folder)
         finally:
             shutil.rmtree(made, ignore_errors=True)

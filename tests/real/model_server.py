@@ -23,8 +23,11 @@ from scenarios import Break, Call, History, Limit, Refuse, Say, Think, Use, Wait
 GATE_SECONDS = 30.0
 """So long an answer waits for the test; then it goes on, and the test that has seen nothing fails."""
 
-SHELL_TOOLS = ("Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell", "run_commands")
-WRITE_TOOLS = ("Write", "write", "write_file", "create", "editor", "apply_patch")
+SHELL_TOOLS = (
+    *("Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell", "run_commands"),
+    "Execute",
+)
+WRITE_TOOLS = ("Write", "write", "write_file", "create", "Create", "editor", "apply_patch")
 EDIT_TOOLS = ("Edit", "edit", "replace", "editor", "apply_patch")
 READ_TOOLS = ("Read", "read", "read_file", "view", "read_files")
 PLAN_TOOLS = ("update_plan", "TodoWrite", "todowrite", "todo_write", "write_todos", "TaskUpdate", "TaskCreate")
@@ -180,7 +183,8 @@ def _input(call: Call, path: str, tool: Tool) -> Any:
         values = {"command": text, "cmd": text, "commands": [text], "is_background": False}
         if properties.get("command", {}).get("type") in ("array", "ARRAY"):
             values["command"] = ["bash", "-lc", text]
-        values["description"] = "Run a demo command"
+        values["description"] = values["summary"] = "Run a demo command"
+        values |= {"riskLevelReason": "It is harmless.", "riskLevel": "low"}
     elif call.does in ("plan", "agent"):
         values = _step(text) if call.does == "plan" else _errand(text, tool)
     elif call.does == "reply":
@@ -218,9 +222,11 @@ def _step(status: str) -> dict[str, Any]:
 def _errand(prompt: str, tool: Tool) -> dict[str, Any]:
     """A sub-agent's task, by all the names that it has."""
     kind = "general" if tool.name == "task" else "general-purpose"  # opencode; claude and qwen
+    if tool.schema is not None and "await" in tool.schema.get("properties", {}):
+        kind = "worker"  # droid
     about = {"description": "Help out", "name": "helper", "systemPrompt": "You help.", "fork_context": False}
     kinds = {"subagent_type": kind, "agent_type": "general-purpose", "agent_name": "generalist"}
-    return {**about, **kinds, "prompt": prompt, "message": prompt, "task": prompt}
+    return {**about, **kinds, "await": True, "prompt": prompt, "message": prompt, "task": prompt}
 
 
 def in_folder(input: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -23,6 +23,7 @@ NPM = "npm install -g "
 def names() -> dict[str, str | None]:
     """Return the packages with the version that the tests run; None if they do not run it."""
     found: dict[str, str | None] = {it.package: it.version for it in packages().values()}
+    found |= {it.published: it.version for it in packages().values() if it.published}
     for facts in AGENTS.values():
         if facts.install.startswith(NPM):
             found.setdefault(facts.install.removeprefix(NPM), None)

@@ -52,6 +52,10 @@ RENAMED = {"codex"}
 """Agents that print tool calls in words of their own."""
 
 
+README = "".join(f"line {number}\n" for number in range(1, 31))
+"""Content of `README.md` before each case."""
+
+
 class Case(NamedTuple):
     """One recording."""
 
@@ -69,6 +73,7 @@ CASES = {
     "tools": Case("tools"),
     "parallel": Case("parallel"),
     "toolerror": Case("toolerror"),
+    "edit": Case("edits"),
     "long": Case("long"),
     "goeson": Case("goeson"),
     "err401": Case("err401"),
@@ -223,6 +228,7 @@ def record(at: Bench, cases: list[str], into: Path) -> None:
     sessions: dict[str, str | None] = {}
     for name in cases:
         case = CASES[name]
+        (at.folder / "README.md").write_text(README, "utf-8")
         if name == "long" and at.target.agent in QUADRATIC:
             continue
         try:

@@ -156,6 +156,14 @@ SCENARIOS: dict[str, list[Answer]] = {
         [Say("Now I edit it."), Call("edit", EDITED[1], "story.txt", EDITED[0])],
         [Say("The story is edited. FINAL-REPLY.")],
     ],
+    "edits": [
+        [Say("I read it first."), Call("read", "", "README.md")],
+        [Say("Two edits."), Call("edit", "line ten\nline eleven — ünï\nextra\n", "README.md", "line 10\nline 11\n")],
+        [Call("edit", "", "README.md", "line 25\n")],
+        [Say("One that fails."), Call("edit", "nothing\n", "README.md", "this is not in it\n")],
+        [Say("And now anew."), Call("write", NOTES, "README.md")],
+        [Say("All is edited. FINAL-REPLY.")],
+    ],
     "overwrite": [
         [Say("I read the story first."), Call("read", "", "story.txt")],
         [Say("Now I write it anew."), Call("write", NOTES, "story.txt")],

@@ -163,6 +163,18 @@ def _cline(home: Path, url: str) -> Env:
     return env | {"CLINE_API_KEY": "dummy", "CLINE_PROVIDER": "openai-compatible", "CLINE_MODEL": MODEL}
 
 
+def _droid(home: Path, url: str) -> Env:
+    given = {"provider": "generic-chat-completion-api", "baseUrl": f"{url}/v1", "apiKey": "dummy"}
+    names = enumerate((MODEL, "other-model"))
+    models = [{"model": it, "id": f"custom:{it}", "index": at, "displayName": it, **given} for at, it in names]
+    session = {"model": f"custom:{MODEL}"}
+    settings = {"customModels": models, "sessionDefaultSettings": session, "cloudSessionSync": False}
+    _write(home / ".factory" / "settings.json", json.dumps(settings))
+    # It asks its own service about a session before it goes on with it.
+    services = dict.fromkeys((f"FACTORY_{it}_BASE_URL" for it in ("API", "APP", "RELAY", "TELEMETRY_INGEST")), url)
+    return {"FACTORY_API_KEY": "fk-dummy", "FACTORY_DROID_AUTO_UPDATE_ENABLED": "false", **services}
+
+
 def _run(argv: list[str], env: Env) -> None:
     program = which(argv[0], path=env["PATH"])
     assert program is not None, argv[0]
@@ -180,6 +192,7 @@ SETUPS = {
     "copilot": Setup(_copilot, "other-model"),
     "pi": Setup(_pi, "other-model"),
     "cline": Setup(_cline, "other-model"),
+    "droid": Setup(_droid, "custom:other-model", "other-model"),
 }
 
 

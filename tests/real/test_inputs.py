@@ -31,9 +31,16 @@ SCHEMA = {
 RULE = "PENGUIN-RULE applies."
 EFFORTS = ("low", "high")
 """Two levels: one of them is not the default of the agent."""
-HIDES_EFFORT = {"ccs"}
+HIDES_EFFORT = {"ccs", "droid"}
 """Agents that send no effort to the model of these tests: it is one that they do not know."""
-SHELL = {"claude": "Bash", "ccs": "Bash", "opencode": "bash", "qwen": "run_shell_command", "copilot": "shell"}
+SHELL = {
+    "claude": "Bash",
+    "ccs": "Bash",
+    "opencode": "bash",
+    "qwen": "run_shell_command",
+    "copilot": "shell",
+    "droid": "Execute",
+}
 """The shell of each agent, by its own name."""
 
 

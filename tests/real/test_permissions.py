@@ -32,6 +32,13 @@ MAY_CHANGE = {
     "qwen": (".qwen/projects/*", ".qwen/debug/*", ".qwen/tmp/*", ".qwen/usage/*", ".qwen/usage_record*"),
     "copilot": (".copilot/session-*", ".copilot/logs/*", ".cache/*"),
     "pi": (".pi/agent/sessions/*",),
+    "droid": tuple(
+        f".factory/{name}*"
+        for name in (
+            *("bin", "cache", "certs", "host", "logs", "missions", "repl-runs", "sessions", "state"),
+            *("plugins/sync_stamp", "telemetry", "temp"),
+        )
+    ),
     "cline": tuple(f".cline/data/{name}/*" for name in ("db", "locks", "logs", "sessions", "tasks")),
 }
 """What each agent may change below its home: conversations, caches, logs, counters. `*` matches folders too."""

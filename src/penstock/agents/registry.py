@@ -55,6 +55,7 @@ AGENTS: Mapping[str, AgentFacts] = _Facts(
     "copilot",
     "pi",
     "cline",
+    "droid",
     "ccs",
     "ollama",
     "acp",

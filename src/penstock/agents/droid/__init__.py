@@ -1,0 +1,1 @@
+"""droid: Factory's command line."""
