@@ -8,6 +8,7 @@ import pytest
 
 from penstock.cli import agents
 from penstock.config.settings import Config
+from penstock.errors import UnknownAgent
 
 
 @pytest.mark.parametrize(
@@ -42,3 +43,10 @@ def test_a_newer_program_is_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (row.version, row.newer) == (version, mark)
     line = next(line for line in agents.as_text(found).splitlines() if line.startswith("qwen"))
     assert (f"{version} {agents.NEWER}" in line) is mark
+
+
+def test_one_agent_is_listed() -> None:
+    """Those that are named are listed, each once, in their order; another name is an error that names the nearest."""
+    assert [row.name for row in agents.rows(Config({}), check=False, only=["pi", "codex", "pi"])] == ["pi", "codex"]
+    with pytest.raises(UnknownAgent, match="did you mean 'codex'"):
+        agents.rows(Config({}), check=False, only=["codexx"])

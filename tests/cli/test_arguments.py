@@ -216,7 +216,7 @@ def test_words_that_are_no_command(word: str, capfd: pytest.CaptureFixture[str])
         (["run", "none", "-p", "hi"], "no option '-p'; the prompt follows the agent's name, without an option"),
         (["run", "none", "hi", "--yolo"], "there is no option '--yolo'; did you mean --allow all?"),
         (["run", "none", "hi", "--timeuot=1"], "there is no option '--timeuot'; did you mean --timeout?"),
-        (["agents", "claude"], "unrecognized arguments: claude; see penstock agents --help"),
+        (["agents", "clawd"], "did you mean 'claude'?"),
         (["serve", "--port", "65536"], "argument --port: expected a whole number from 0 to 65535, not '65536'"),
     ],
 )

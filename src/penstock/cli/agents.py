@@ -13,6 +13,7 @@ from penstock.cli.console import columns, pass_on, say
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.config.settings import Config
+from penstock.errors import UnknownAgent
 from penstock.run import installed
 from penstock.run.confine import machine_problem
 
@@ -35,7 +36,7 @@ NEWER = "▲"
 def command(args: list[str]) -> int:
     """Run `penstock agents` and return the exit status."""
     options = parser().parse(args)
-    found = rows(configured(), check=options.check)
+    found = rows(configured(), check=options.check, only=options.agents)
     if options.json:
         return pass_on(as_json(found))
     problem = machine_problem()
@@ -44,7 +45,9 @@ def command(args: list[str]) -> int:
 
 def parser() -> Parser:
     """Return the parser of the command."""
-    made = Parser("agents", "List the known agents: which are installed, and what each can do.", examples=LEGEND)
+    text = "List the known agents: which are installed, and what each can do."
+    made = Parser("agents", text, examples=LEGEND, arguments="[AGENT…] [options]")
+    made.add_argument("agents", nargs="*", metavar="AGENT", help="names of agents (default: all)")
     made.add_argument("--json", action="store_true", help="as one JSON object a line")
     made.add_argument("--check", action="store_true", help="ask each installed one for its version")
     return made
@@ -73,13 +76,22 @@ class Row(msgspec.Struct, omit_defaults=True):
     install: str | None = None
 
 
-def rows(config: Config, *, check: bool) -> list[Row]:
-    """Return all agents: those of the registry, of entry points and of the configuration."""
+def rows(config: Config, *, check: bool, only: Sequence[str] = ()) -> list[Row]:
+    """Return the agents of the registry, of entry points and of the configuration: all, or `only` those named.
+
+    Raises:
+        UnknownAgent: there is none of a name.
+    """
     found = [_row(name, config) for name in registry.names()]
     known = {row.name for row in found}
     for name in config.agents():
         if name not in known and (own := config.agent(name)).command is not None:
             found.append(_with_program(Row(name, False, routes=[own.protocol or "exec"]), own.command[0]))
+    if only:
+        named = {row.name: row for row in found}
+        if (unknown := next((name for name in only if name not in named), None)) is not None:
+            raise UnknownAgent(unknown, [*named])
+        found = [named[name] for name in dict.fromkeys(only)]
     if check:
         with ThreadPoolExecutor(8) as pool:
             versions = pool.map(

@@ -30,6 +30,7 @@ from penstock.events import BlockStarted, Event, MessageStarted, QuestionAnswere
 from penstock.run import drift_log
 from penstock.run.lifecycle import Action, Fact, Lifecycle, Limits, Trigger
 from penstock.run.limits import Budget, Spending
+from penstock.run.made_files import MadeFiles
 from penstock.run.planted import Record
 from penstock.run.process import Exited, Process
 from penstock.run.queues import READ_BYTES, CallQueue, EventQueue
@@ -92,6 +93,7 @@ class Supervisor:
         self._record: Record | None = None
         """Record of what a confined run could plant."""
         self._recording_problem_reported = False
+        self._made = MadeFiles(launch.cwd)
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._supervise, name=f"penstock {launch.label}", daemon=True)
         self._calls = CallQueue()
@@ -370,6 +372,7 @@ class Supervisor:
         for event in events:
             if type(event) is QuestionAsked and event.blocking:
                 self._stdin.expect(event)
+        self._made.observe(events)
         if events:
             self.events.put(events, size)
         self._carry_out(self._lifecycle.on_events(events, working=self.stream.working, now=time.monotonic()))
@@ -402,9 +405,12 @@ class Supervisor:
             self.error = self.error or error
         last: list[Event] = []
         try:
+            missing = self._made.missing()  # before anything is put aside
             planted = [Notice("error", text, "warning") for text in self._settle(process)]
             last = self.stream.apply(planted, self._now()) if planted else []
             last += self.stream.close(self._exit(), self._now())
+            if missing is not None:
+                self.stream.health.checks.append(missing)
             self._end_recording(last)
         except BaseException as error:
             self.error = self.error or error

@@ -494,3 +494,15 @@ def test_penstock_is_stopped_as_a_whole(place: Any, tmp_path: Path) -> None:
     penstock.send_signal(signal.SIGCONT)
     out, _ = penstock.communicate(timeout=60)
     assert out == f"ok {sum(len(str(number)) + 1 for number in range(40_000))} 0\n"
+
+
+def test_a_file_that_the_agent_did_not_write_is_in_the_report(place: Any, tmp_path: Path) -> None:
+    """The report of the run names it, and not the one that is there; it is no warning."""
+    (tmp_path / "there.txt").touch()
+    run = place.agent("writes", "there.txt,gone.txt").run("hi", cwd=str(tmp_path))
+    list(run)
+    assert run.result.outcome == "ok"
+    said = "the agent reported a change of a file, and there is no such file: gone.txt"
+    assert run.health.checks == [said]
+    assert run.health.warnings == []
+    assert said in run.health.summary("faulty")

@@ -179,6 +179,13 @@ def main(mode, value=""):  # noqa: C901, PLR0912, PLR0915 - one case for each mo
         os.close(0)
     init()
     match mode:
+        case "writes":
+            for number, path in enumerate(value.split(",")):
+                made = {"id": f"t{number}", "name": "Write", "input": {"file_path": path, "content": "words\n"}}
+                say(type="assistant", message={"id": f"w{number}", "content": [{"type": "tool_use", **made}]})
+                back = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "File created."}
+                say(type="user", message={"content": [back]})
+            answer()
         case "spends":
             spends(5, value)
         case "well" | "closes_stdin":
