@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -98,7 +99,9 @@ class Data:
         for number, text in enumerate(HOSTILE):
             home = self.data / "trees" / f"loop-{number}"
             home.mkdir(parents=True)
-            fields = dict.fromkeys(("name", "label", "path", "repository", "base", "branch"), text.replace("\0", ""))
+            fields: dict[str, Any] = dict.fromkeys(
+                ("name", "label", "path", "repository", "base", "branch"), text.replace("\0", "")
+            )
             write_record(home, TreeRecord(owner="run", made_at=number, **fields))
 
     def _write_loop(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from penstock.cli import sources
 from penstock.cli.sources import Inbox, chunks, labels, open_sources
 from penstock.errors import UsageError
+from penstock.run.queues import READ_BYTES
 from penstock.run.replay import read_times, replay
 
 
@@ -32,11 +34,11 @@ def test_labels(names: list[str], told: list[str | None]) -> None:
 def test_files_come_one_after_another(tmp_path: Path) -> None:
     """Files are read whole, in their order, without a stamp of time."""
     names = [str(tmp_path / name) for name in ("a", "b")]
-    Path(names[0]).write_bytes(b"x" * (sources.READ_BYTES + 1))
+    Path(names[0]).write_bytes(b"x" * (READ_BYTES + 1))
     Path(names[1]).write_bytes(b"")
     found = list(chunks(open_sources(names)))
     assert [(number, len(data or b""), at) for number, data, at in found] == [
-        (0, sources.READ_BYTES, None),
+        (0, READ_BYTES, None),
         (0, 1, None),
         (0, None or 0, None),
         (1, 0, None),
@@ -98,7 +100,7 @@ def test_a_followed_file_grows_and_is_begun_again(tmp_path: Path, monkeypatch: p
         if steps:
             steps.pop(0)()
 
-    monkeypatch.setattr(sources.time, "sleep", nap)
+    monkeypatch.setattr(time, "sleep", nap)
     assert [data for _, data, _ in chunks([source])] == [b"one\n", b"two\n", b"new\n", None]
     assert sum(naps[2:]) == pytest.approx(sources.FOLLOW_QUIET_SECONDS, abs=sources.FOLLOW_POLL_SECONDS)
 

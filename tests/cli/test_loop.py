@@ -28,7 +28,7 @@ from penstock.errors import UsageError
 from penstock.loop.fold import fold
 from penstock.loop.journal import read_rows
 from penstock.loop.rows import LoopBudget, LoopEnded, Settings, StepBegan, StepEnded
-from penstock.loop.steps import CommandEnded, RunAgent, RunCheck
+from penstock.loop.steps import CommandEnded, RunAgent, RunCheck, Step
 from penstock.repo.snapshot import MAX_KEPT_FILE_BYTES
 from penstock.run.history import now_ms
 
@@ -55,7 +55,7 @@ def penstock(desk: Desk, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_a_loop_from_begin_to_landing(desk: Desk):
+def test_a_loop_from_begin_to_landing(desk: Desk) -> None:
     """A loop is run, looked at and landed; each step has a line, and the end says what to type next."""
     done = penstock(desk, "loop", "PROMPT.md", "--work", "worker", "--check", "test -e done", "--name", "l1")
     assert done.returncode == 0, done.stderr
@@ -78,7 +78,7 @@ def test_a_loop_from_begin_to_landing(desk: Desk):
 
 
 @pytest.mark.slow
-def test_a_loop_goes_on_with_more_rounds(desk: Desk):
+def test_a_loop_goes_on_with_more_rounds(desk: Desk) -> None:
     """A loop that used its rounds names the command that goes on, and that command goes on."""
     done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--rounds=1", "--name=l1")
     assert done.returncode == 1
@@ -87,7 +87,7 @@ def test_a_loop_goes_on_with_more_rounds(desk: Desk):
 
 
 @pytest.mark.slow
-def test_a_message_of_the_user(desk: Desk):
+def test_a_message_of_the_user(desk: Desk) -> None:
     """`loop tell` leaves a message that the next round reads."""
     penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--rounds=1", "--name=l1")
     assert "penstock loop resume l1" in penstock(desk, "loop", "tell", "use the new API").stdout
@@ -119,7 +119,7 @@ def test_a_message_of_the_user(desk: Desk):
         (["one", "two"], "needs one prompt"),
     ],
 )
-def test_what_cannot_start(desk: Desk, words: list[str], part: str):
+def test_what_cannot_start(desk: Desk, words: list[str], part: str) -> None:
     """A loop that cannot start has status 2 and one line, and makes nothing."""
     done = penstock(desk, "loop", *words)
     assert done.returncode == 2
@@ -128,7 +128,7 @@ def test_what_cannot_start(desk: Desk, words: list[str], part: str):
     assert not (desk.data / "loops").exists()
 
 
-def test_the_project_cannot_start_programs(desk: Desk):
+def test_the_project_cannot_start_programs(desk: Desk) -> None:
     """A check of the project's own configuration needs --trust; one of the command line does not."""
     desk.user.write({"penstock.toml": '[loop]\ncheck = ["touch /tmp/never"]\n'})
     del_config = {name: value for name, value in desk.environment.items() if name != "PENSTOCK_CONFIG"}
@@ -152,40 +152,40 @@ def loop_settings(folder: Path, project: str, user: str, *words: str) -> Setting
     return settings_of(options, LoopConfig(config, trust=options.trust))
 
 
-def test_a_flag_takes_precedence_over_the_rights_of_the_project(tmp_path: Path):
+def test_a_flag_takes_precedence_over_the_rights_of_the_project(tmp_path: Path) -> None:
     """--allow is what the worker may do, whatever a configuration says."""
     project = '[loop.work]\nallow = "all"\n'
     assert loop_settings(tmp_path, project, "", "--allow", "edits", "--trust").work.allow == "edits"
 
 
 @pytest.mark.parametrize("role", ["work", "review"])
-def test_the_project_cannot_permit_agents_everything(tmp_path: Path, role: str):
+def test_the_project_cannot_permit_agents_everything(tmp_path: Path, role: str) -> None:
     """Rights that a project's own configuration gives its agents need --trust."""
     with pytest.raises(UsageError, match="sets allow of the loop") as raised:
         loop_settings(tmp_path, f'[loop.{role}]\nagents = ["codex"]\nallow = "all"\n', "")
     assert "--trust" in str(raised.value)
 
 
-def test_a_trusted_project_permits_its_agents(tmp_path: Path):
+def test_a_trusted_project_permits_its_agents(tmp_path: Path) -> None:
     """With --trust the rights of a project's configuration count."""
     found = loop_settings(tmp_path, ALLOW, "", "--trust")
     assert (found.work.allow, found.reviews[0].allow) == ("all", "all")
 
 
-def test_the_project_only_lowers_limits_of_the_user(tmp_path: Path):
+def test_the_project_only_lowers_limits_of_the_user(tmp_path: Path) -> None:
     """Of the limits of a project and of the user the lower ones count, also that of rounds by default."""
     project = '[loop]\nrounds = 50\ntime = "9h"\ncost = 1\ntokens = 7\n'
     budget = loop_settings(tmp_path, project, '[loop]\ntime = "90m"\ncost = 3\n').budget
     assert budget == LoopBudget(rounds=10, ms=5_400_000, cost_usd=1, tokens=7)
 
 
-def test_a_trusted_project_sets_limits(tmp_path: Path):
+def test_a_trusted_project_sets_limits(tmp_path: Path) -> None:
     """With --trust the limits of a project's configuration override those of the user's own."""
     budget = loop_settings(tmp_path, "[loop]\nrounds = 50\ncost = 9\n", "[loop]\ncost = 3\n", "--trust").budget
     assert budget == LoopBudget(rounds=50, cost_usd=9)
 
 
-def test_a_dry_run_starts_nothing(desk: Desk):
+def test_a_dry_run_starts_nothing(desk: Desk) -> None:
     """--dry-run shows commands and prompt, and makes neither a loop nor a tree."""
     done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=make test", "--dry-run")
     assert done.returncode == 0
@@ -195,7 +195,7 @@ def test_a_dry_run_starts_nothing(desk: Desk):
 
 
 @pytest.mark.slow
-def test_reviewers_of_the_configuration(desk: Desk):
+def test_reviewers_of_the_configuration(desk: Desk) -> None:
     """Several reviewers are configured as they are named by --review, which takes precedence."""
     desk.agent("judge", 'reply "no"')
     with desk.config_file.open("a") as file:
@@ -210,7 +210,7 @@ else touch done; reply "Add done"; fi"""
 
 
 @pytest.mark.slow
-def test_the_user_is_asked_at_the_terminal(desk: Desk):
+def test_the_user_is_asked_at_the_terminal(desk: Desk) -> None:
     """With --ask the loop waits for what is typed, here about the plan, and goes on with it."""
     desk.agent("planner", PLANNER)
     words = "PROMPT.md", "--work=planner", "--check=test -e done", "--plan=ask", "--ask", "--name=l1"
@@ -241,14 +241,14 @@ def read_until(terminal: int, text: str) -> str:
     return shown
 
 
-def test_asking_needs_a_terminal(desk: Desk):
+def test_asking_needs_a_terminal(desk: Desk) -> None:
     """Without a terminal --ask is rejected before anything is made."""
     done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=true", "--ask")
     assert (done.returncode, "--ask needs a terminal" in done.stderr) == (2, True)
 
 
 @pytest.mark.slow
-def test_a_prompt_to_begin_with(desk: Desk):
+def test_a_prompt_to_begin_with(desk: Desk) -> None:
     """`loop init` writes a prompt, never over one that is there, and a loop does not start with it unedited."""
     assert penstock(desk, "loop", "init").returncode == 2
     desk.prompt.unlink()
@@ -259,7 +259,7 @@ def test_a_prompt_to_begin_with(desk: Desk):
 
 
 @pytest.mark.slow
-def test_l15_clean_keeps_work_that_has_not_landed(desk: Desk):
+def test_l15_clean_keeps_work_that_has_not_landed(desk: Desk) -> None:
     """`loop clean` keeps the tree of a loop that has not landed and says what to type; after that, it removes it."""
     penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
     tree = desk.user.root.parent / "app.l1"
@@ -277,7 +277,7 @@ def test_l15_clean_keeps_work_that_has_not_landed(desk: Desk):
 
 
 @pytest.mark.slow
-def test_l15_clean_is_about_the_repository_in_which_it_is_typed(desk: Desk, tmp_path: Path):
+def test_l15_clean_is_about_the_repository_in_which_it_is_typed(desk: Desk, tmp_path: Path) -> None:
     """Trees of other repositories are neither looked at nor removed without --all."""
     penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
     desk.user.git("merge", "-q", "penstock/l1")
@@ -296,7 +296,7 @@ def test_l15_clean_is_about_the_repository_in_which_it_is_typed(desk: Desk, tmp_
 
 
 @pytest.mark.slow
-def test_l15_landing_keeps_a_tree_with_other_files(desk: Desk):
+def test_l15_landing_keeps_a_tree_with_other_files(desk: Desk) -> None:
     """A file that somebody put into the tree is in no ref: the landing keeps the tree and names the file."""
     penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
     tree = desk.user.root.parent / "app.l1"
@@ -308,7 +308,7 @@ def test_l15_landing_keeps_a_tree_with_other_files(desk: Desk):
 
 
 @pytest.mark.slow
-def test_l15_clean_keeps_what_can_be_resumed(desk: Desk):
+def test_l15_clean_keeps_what_can_be_resumed(desk: Desk) -> None:
     """The tree of a loop that was killed at work is kept, and the line has the command that goes on."""
     desk.begin(desk.settings("worker")).close()
     script = str(Path(__file__).parents[1] / "support" / "killed_loop.py")
@@ -319,7 +319,7 @@ def test_l15_clean_keeps_what_can_be_resumed(desk: Desk):
 
 
 @pytest.mark.slow
-def test_a_loop_is_resumed_only_with_agents_that_can_run(desk: Desk):
+def test_a_loop_is_resumed_only_with_agents_that_can_run(desk: Desk) -> None:
     """A resume whose agent is not known any more has status 2, and writes no row."""
     penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--rounds=1", "--name=l1")
     journal = (desk.data / "loops" / "l1" / "journal.ndjson").read_bytes()
@@ -331,7 +331,7 @@ def test_a_loop_is_resumed_only_with_agents_that_can_run(desk: Desk):
 
 
 @pytest.mark.slow
-def test_notify_of_the_project_is_rejected_before_the_work(desk: Desk):
+def test_notify_of_the_project_is_rejected_before_the_work(desk: Desk) -> None:
     """A `notify` that needs --trust is an error at the start, not after the work."""
     desk.user.write({"penstock.toml": '[loop]\nnotify = "touch /tmp/never"\n'})
     environment = {name: value for name, value in desk.environment.items() if name != "PENSTOCK_CONFIG"}
@@ -348,7 +348,7 @@ def test_notify_of_the_project_is_rejected_before_the_work(desk: Desk):
 @pytest.mark.parametrize(
     ("repository", "reason"), [(".", "x" * 1_000_000), (".", "a\0b"), ("is-gone", "done")], ids=["long", "nul", "moved"]
 )
-def test_notify_never_raises(tmp_path: Path, capfd: pytest.CaptureFixture[str], repository: str, reason: str):
+def test_notify_never_raises(tmp_path: Path, capfd: pytest.CaptureFixture[str], repository: str, reason: str) -> None:
     """Whatever the reason of the end and the repository are, the status of the loop is kept."""
     loop = Simulation(loop_defaults(), Script([]))
     began = msgspec.structs.replace(loop.state.began, repository=str(tmp_path / repository))
@@ -360,7 +360,7 @@ def test_notify_never_raises(tmp_path: Path, capfd: pytest.CaptureFixture[str], 
 
 
 @pytest.mark.slow
-def test_a_loop_that_was_killed_before_its_first_row(desk: Desk):
+def test_a_loop_that_was_killed_before_its_first_row(desk: Desk) -> None:
     """A folder with an empty journal is no loop: it has no status, and its name is free."""
     folder = desk.data / "loops" / "l1"
     folder.mkdir(parents=True)
@@ -372,7 +372,7 @@ def test_a_loop_that_was_killed_before_its_first_row(desk: Desk):
 
 
 @pytest.mark.slow
-def test_the_tree_of_a_loop_is_kept_until_it_has_landed(desk: Desk):
+def test_the_tree_of_a_loop_is_kept_until_it_has_landed(desk: Desk) -> None:
     """`trees clean` does not end a loop that used its rounds: it goes on, and its tree goes when it has landed."""
     penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--rounds=1", "--name=l1")
     assert "the loop has not landed: penstock loop land l1" in penstock(desk, "trees", "clean").stdout
@@ -382,7 +382,7 @@ def test_the_tree_of_a_loop_is_kept_until_it_has_landed(desk: Desk):
     assert not (desk.user.root.parent / "app.l1").exists()
 
 
-def test_a_loop_that_does_not_end_at_once_is_no_success(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+def test_a_loop_that_does_not_end_at_once_is_no_success(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """`stop --now` has the status 1 if the loop still runs when it has waited long enough."""
     journal = desk.begin(desk.settings("worker"))
     monkeypatch.setattr("penstock.cli.loop.main.STOP_SECONDS", 0.0)
@@ -403,14 +403,14 @@ def test_a_loop_that_does_not_end_at_once_is_no_success(desk: Desk, monkeypatch:
         (["PROMPT.md"], None),
     ],
 )
-def test_a_plan_does_not_take_the_prompt(words: list[str], plan: str | None):
+def test_a_plan_does_not_take_the_prompt(words: list[str], plan: str | None) -> None:
     """The prompt may follow `--plan`, which has a value only if it is one of its own."""
     options = parser().parse(with_plan(words))
     assert (options.words, options.plan) == (["PROMPT.md"], plan)
 
 
 @pytest.mark.slow
-def test_the_time_of_the_reset_is_printed(desk: Desk):
+def test_the_time_of_the_reset_is_printed(desk: Desk) -> None:
     """A loop whose agents are all at their limits says when the first one can be used again."""
     desk.agent("limited", "limited 4102444800")
     done = penstock(desk, "loop", "PROMPT.md", "--work=limited", "--check=test -e done", "--name=l1")
@@ -421,7 +421,7 @@ def test_the_time_of_the_reset_is_printed(desk: Desk):
 
 
 @pytest.mark.slow
-def test_what_the_tree_does_not_have_is_printed(desk: Desk):
+def test_what_the_tree_does_not_have_is_printed(desk: Desk) -> None:
     """Files that are not committed are counted at the start, but for the prompt, and what no ref keeps is named."""
     desk.user.write({"NEW.md": "Make it work.\n", "README": "mine\n", "new.txt": "mine\n"})
     with open(desk.user.root / "video", "wb") as file:
@@ -433,7 +433,7 @@ def test_what_the_tree_does_not_have_is_printed(desk: Desk):
 
 
 @pytest.mark.slow
-def test_a_loop_is_found_from_its_tree(desk: Desk):
+def test_a_loop_is_found_from_its_tree(desk: Desk) -> None:
     """A user who looks around in the tree of a loop can ask for its status there."""
     penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
     argv = [sys.executable, "-m", "penstock", "loop", "status"]
@@ -443,7 +443,7 @@ def test_a_loop_is_found_from_its_tree(desk: Desk):
 
 
 @pytest.mark.slow
-def test_the_agent_that_is_installed_works_if_none_is_named(desk: Desk):
+def test_the_agent_that_is_installed_works_if_none_is_named(desk: Desk) -> None:
     """Without --work the first agent in PATH works, and the start says which; without any, the error says so."""
     programs = desk.folder / "programs"
     programs.mkdir()
@@ -464,7 +464,7 @@ def test_the_agent_that_is_installed_works_if_none_is_named(desk: Desk):
 
 
 @pytest.mark.slow
-def test_the_output_of_the_check_that_failed_is_shown_at_the_end(desk: Desk):
+def test_the_output_of_the_check_that_failed_is_shown_at_the_end(desk: Desk) -> None:
     """A loop that did not make its check green ends with the last lines of it, and so does its status."""
     check = "seq 100; echo 'assert 1 == 2'; false"
     done = penstock(desk, "loop", "PROMPT.md", "--work=worker", f"--check={check}", "--rounds=1", "--name=l1")
@@ -479,7 +479,7 @@ def test_the_output_of_the_check_that_failed_is_shown_at_the_end(desk: Desk):
 
 
 @pytest.mark.slow
-def test_init_says_what_is_missing(desk: Desk, tmp_path: Path):
+def test_init_says_what_is_missing(desk: Desk, tmp_path: Path) -> None:
     """`loop init` writes a prompt anywhere, and names what a loop needs there first."""
     place = tmp_path / "fresh"
     place.mkdir()
@@ -492,7 +492,7 @@ def test_init_says_what_is_missing(desk: Desk, tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_clean_removes_refs_that_nothing_needs(desk: Desk):
+def test_clean_removes_refs_that_nothing_needs(desk: Desk) -> None:
     """`clean --refs` removes the refs and the branch of a loop that has landed, and of no other; nothing else goes."""
     begin = ("loop", "PROMPT.md", "--work", "worker", "--check", "test -e done")
     penstock(desk, *begin, "--name", "l1")
@@ -511,7 +511,7 @@ def test_clean_removes_refs_that_nothing_needs(desk: Desk):
 
 
 @pytest.mark.slow
-def test_clean_keeps_refs_with_what_no_branch_has(desk: Desk):
+def test_clean_keeps_refs_with_what_no_branch_has(desk: Desk) -> None:
     """A branch with commits of the user's, commits of a deleted branch, and a result that was reset away are kept."""
     desk.user.git("branch", "precious")
     desk.user.git("switch", "-q", "precious")
@@ -534,7 +534,7 @@ def test_clean_keeps_refs_with_what_no_branch_has(desk: Desk):
 
 
 @pytest.mark.slow
-def test_the_directory_of_a_loop_is_printed(desk: Desk):
+def test_the_directory_of_a_loop_is_printed(desk: Desk) -> None:
     """A loop that is begun in a sub-directory says so in the dry run, at its start and in its status."""
     below = desk.user.root / "src"
     words = [
@@ -556,7 +556,7 @@ def test_the_directory_of_a_loop_is_printed(desk: Desk):
 
 
 @pytest.mark.slow
-def test_which_loop_is_meant(desk: Desk):
+def test_which_loop_is_meant(desk: Desk) -> None:
     """Without a name `tell` and `stop` are about the loop that runs, and ask if several do; others name the newest."""
     first = desk.begin(desk.settings("worker"), "l1")  # its journal is open, so it counts as running
     desk.begin(desk.settings("worker"), "l2").close()
@@ -579,7 +579,7 @@ def test_which_loop_is_meant(desk: Desk):
 
 
 @pytest.mark.slow
-def test_the_report_of_a_loop_that_is_not_done(desk: Desk):
+def test_the_report_of_a_loop_that_is_not_done(desk: Desk) -> None:
     """The end and the status have the last words, the changes, the budget, and the times; stuck asks to tell."""
     desk.agent("asker", 'echo 1 > half; reply "I could not do it.\\\\nShould I use a + b, or sum()?"')
     done = penstock(
@@ -599,7 +599,7 @@ def test_the_report_of_a_loop_that_is_not_done(desk: Desk):
 
 
 @pytest.mark.slow
-def test_a_round_in_full(desk: Desk):
+def test_a_round_in_full(desk: Desk) -> None:
     """`show` has the whole reply, the output of the checks, the verdict, the files and the commit; --diff the patch."""
     long = "many words " * 400
     desk.agent("writer", f'echo 1 > done; reply "Add done\\\\n\\\\nFirst line.\\\\n{long}"')
@@ -625,11 +625,11 @@ def test_a_round_in_full(desk: Desk):
 
 
 @pytest.mark.slow
-def test_a_step_that_runs_has_its_time(desk: Desk):
+def test_a_step_that_runs_has_its_time(desk: Desk) -> None:
     """The status of a loop that runs names the step and how long it has run, in the table as well."""
     journal = desk.begin(desk.settings("worker", setup=""), "l1")
     began = now_ms() - 3_900_000
-    steps = RunCheck(round=0, number=0, command="c"), RunAgent(role="work", round=1, agent="worker")
+    steps: tuple[Step, ...] = RunCheck(round=0, number=0, command="c"), RunAgent(role="work", round=1, agent="worker")
     for step, does in enumerate(steps, 1):
         journal.append(StepBegan(len(journal.rows) + 1, began, step, does))
         if step == 1:
@@ -641,7 +641,7 @@ def test_a_step_that_runs_has_its_time(desk: Desk):
 
 
 @pytest.mark.parametrize("name", [*COMMANDS])
-def test_each_command_has_its_own_help(capfd: pytest.CaptureFixture[str], name: str):
+def test_each_command_has_its_own_help(capfd: pytest.CaptureFixture[str], name: str) -> None:
     """`penstock loop COMMAND --help` is about that command, and short."""
     assert command([name, "--help"]) == 0
     text = capfd.readouterr().out

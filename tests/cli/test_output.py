@@ -73,7 +73,12 @@ def test_a_full_pipe_of_another_programs_making() -> None:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     text = "x" * 300_000
-    thread = threading.Thread(target=lambda: (Output(writer).write(text), os.close(writer)))
+
+    def write() -> None:
+        Output(writer).write(text)
+        os.close(writer)
+
+    thread = threading.Thread(target=write)
     thread.start()
     found = b""
     while data := os.read(reader, 65536):

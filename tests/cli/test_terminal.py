@@ -213,6 +213,11 @@ def test_a_screen_shows_it_all(name: str, width: int, open_terminal: Open) -> No
 # --- when it is written -------------------------------------------------------------------------------
 
 
+def at_least(size: int) -> Callable[[bytes], bool]:
+    """Return whether so many bytes have come."""
+    return lambda seen: len(seen) >= size
+
+
 def follow(terminal: Terminal, data: bytes) -> list[tuple[bytes, list[Event], str]]:
     """Feed line after line, each only when all that the lines before it say has come to the terminal.
 
@@ -225,8 +230,7 @@ def follow(terminal: Terminal, data: bytes) -> list[tuple[bytes, list[Event], st
         events = stream.feed(line)
         terminal.feed(line)
         expected += sink.render(events).encode()
-        enough = len(expected)
-        terminal.read_until(lambda seen, enough=enough: len(seen) >= enough)
+        terminal.read_until(at_least(len(expected)))
         steps.append((line, events, terminal.text))
         assert terminal.seen == expected
     return steps

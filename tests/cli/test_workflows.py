@@ -75,9 +75,9 @@ def run(
     found = steps(workflow)
     assert found
     log = ""
-    for script in found:
+    for step in found:
         done = subprocess.run(
-            ["bash", "-e", "-o", "pipefail", "-c", script],
+            ["bash", "-e", "-o", "pipefail", "-c", step],
             cwd=work,
             env=env,
             stdin=subprocess.DEVNULL,

@@ -66,8 +66,8 @@ class Desk:
         (folder / "own.toml").write_text(config)
         ours = ("PENSTOCK_", "NO_COLOR", "FORCE_COLOR", "GITHUB_ACTIONS", "GITLAB_CI")
         clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-        path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-        more = {"PENSTOCK_CONFIG": str(folder / "own.toml"), "PENSTOCK_DATA": str(self.data), "PYTHONPATH": path}
+        modules = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+        more = {"PENSTOCK_CONFIG": str(folder / "own.toml"), "PENSTOCK_DATA": str(self.data), "PYTHONPATH": modules}
         more["PENSTOCK_SANDBOX"] = "off"  # the tests look for the processes of agents
         self.env = {**clean, **more, "PYTHONUTF8": "1"}
 

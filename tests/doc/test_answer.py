@@ -12,7 +12,7 @@ from penstock.errors import AgentFailed, UsageError
 from penstock.events import Event, RunEnded
 
 if TYPE_CHECKING:
-    from conftest import Desk
+    from doc.conftest import Desk
 
 FIRST = "# Notes\n\n## User\n\nHello?\n"
 

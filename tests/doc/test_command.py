@@ -12,7 +12,7 @@ from penstock.run.history import History
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
-    from conftest import Desk
+    from doc.conftest import Desk
 
 FIRST = "# Notes\n\n## User\n\nWhat is a pen?\n"
 

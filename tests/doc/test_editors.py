@@ -17,7 +17,7 @@ from tmux_screen import Screen
 from waiting import until
 
 if TYPE_CHECKING:
-    from conftest import Desk
+    from doc.conftest import Desk
 
 PAGE = Path(__file__).parents[2] / "docs" / "doc.md"
 TEXT = "# Notes\n\n## User\n\nHello?\n"

@@ -15,7 +15,7 @@ from penstock.doc import folders as module
 from penstock.doc.folders import DocumentFolder
 
 if TYPE_CHECKING:
-    from conftest import Desk
+    from doc.conftest import Desk
 
 
 @pytest.fixture

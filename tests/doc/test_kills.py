@@ -24,7 +24,7 @@ if SOAK:
 def test_d3_a_killed_publish_is_completed(way: str, seed: int, tmp_path: Path) -> None:
     """Wherever a publish is killed, the next one leaves the reply once, each save of an editor, and no other file."""
     step = 1 if SOAK else 10
-    command = [sys.executable, KILLED, tmp_path, way, str(seed), "1", str(step)]
+    command: list[str | Path] = [sys.executable, KILLED, tmp_path, way, str(seed), "1", str(step)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
     if done.returncode == UNAVAILABLE:
         pytest.skip(f"a killed publish: this system does not let a process be traced: {done.stderr}")

@@ -85,7 +85,7 @@ def in_first_pause(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]
             left.pop()()
         sleep(seconds)
 
-    monkeypatch.setattr(module.time, "sleep", act_and_sleep)
+    monkeypatch.setattr(time, "sleep", act_and_sleep)
 
 
 def save(path: Path, text: str) -> None:
@@ -120,7 +120,7 @@ def test_a_save_in_two_parts_is_read_when_it_is_whole(
             left.pop(0)()
         sleep(seconds)
 
-    monkeypatch.setattr(module.time, "sleep", act_and_sleep)
+    monkeypatch.setattr(time, "sleep", act_and_sleep)
     exchanges: list[str] = []
     before_exchanges(monkeypatch, lambda: exchanges.append(path.read_text()))
     result = published(path, state)
@@ -153,9 +153,12 @@ def test_the_reply_stays_pending_until_its_snapshot_is_kept(
     """`pending.json` is removed last: the snapshot is there, and all temporary files are gone."""
     found: list[object] = []
     finish = state.finish_pending
-    monkeypatch.setattr(
-        state, "finish_pending", lambda: (found.extend([state.snapshot, sorted(os.listdir(path.parent))]), finish())
-    )
+
+    def look_and_finish() -> None:
+        found.extend([state.snapshot, sorted(os.listdir(path.parent))])
+        finish()
+
+    monkeypatch.setattr(state, "finish_pending", look_and_finish)
     published(path, state)
     assert found == [f"Hello\n{REPLY}", ["data", "notes.md"]]
 
@@ -195,7 +198,12 @@ def test_a_save_of_a_text_that_was_taken_back(
 def test_a_late_save(path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch) -> None:
     """A save through a handle from before the exchange replaces the old text below the reply."""
     with path.open("r+") as handle:
-        in_first_pause(monkeypatch, lambda: (handle.write("Hello, late\n"), handle.flush()))
+
+        def save_late() -> None:
+            handle.write("Hello, late\n")
+            handle.flush()
+
+        in_first_pause(monkeypatch, save_late)
         published(path, state)
     assert path.read_text() == f"Hello, late\n{REPLY}"
 
@@ -203,10 +211,13 @@ def test_a_late_save(path: Path, state: DocumentState, monkeypatch: pytest.Monke
 def test_a_late_save_and_another(path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch) -> None:
     """A late save is merged into a document that another save has changed already."""
     with path.open("r+") as handle:
-        in_first_pause(
-            monkeypatch,
-            lambda: (handle.write("Hello\nlate\n"), handle.flush(), save(path, f"{path.read_text()}new\n")),
-        )
+
+        def save_late_and_again() -> None:
+            handle.write("Hello\nlate\n")
+            handle.flush()
+            save(path, f"{path.read_text()}new\n")
+
+        in_first_pause(monkeypatch, save_late_and_again)
         published(path, state)
     assert path.read_text() == f"Hello\nlate\n{REPLY}new\n"
 

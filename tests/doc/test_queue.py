@@ -10,7 +10,7 @@ from waiting import is_alive, until
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
-    from conftest import Desk
+    from doc.conftest import Desk
 
 QUEUE = """\
 # Plan

@@ -22,6 +22,11 @@ TIMEOUT = 60
 MAX_TRIES = 5
 
 
+def with_reply(reply: str) -> Prepare:
+    """Return what puts a reply at the end of a text, unless it is there."""
+    return lambda now, _pending: now if reply in now else now + reply
+
+
 def publish_until_done(path: Path, prepare: Prepare, state: DocumentState) -> str:
     """Publish, again if the editor saved too often, and return the text."""
     for _ in range(MAX_TRIES - 1):
@@ -49,9 +54,7 @@ def test_d2_no_save_is_lost(seed: int, tmp_path: Path, monkeypatch: pytest.Monke
                 state.write_pending(
                     Pending(id=f"r{number}", path=str(path), base=base, reply=reply, snapshot=base + reply)
                 )
-                text = publish_until_done(
-                    path, lambda now, _pending, reply=reply: now if reply in now else now + reply, state
-                )
+                text = publish_until_done(path, with_reply(reply), state)
                 assert text.count(reply) <= 1
     finally:
         saver.terminate()

@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
-    from conftest import Desk
+    from doc.conftest import Desk
 
 TEXT = "# Notes\n\n## User\n\nA question.\n"
 

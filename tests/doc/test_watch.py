@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Desk
+    from doc.conftest import Desk
 
 
 class Times:

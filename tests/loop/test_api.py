@@ -12,7 +12,7 @@ from penstock.loop.steps import RunAgent
 
 
 @pytest.mark.slow
-def test_a_program_follows_a_loop(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+def test_a_program_follows_a_loop(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows come as they are written, the result has status and state, and the lock is released."""
     desk.agent("worker", 'touch done; reply "Add done"')
     monkeypatch.setenv("PENSTOCK_CONFIG", str(desk.config_file))
@@ -29,7 +29,7 @@ def test_a_program_follows_a_loop(desk: Desk, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.slow
-def test_leaving_the_block_stops_the_loop(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+def test_leaving_the_block_stops_the_loop(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that leaves the block while an agent works ends the agent and the loop, which can be resumed."""
     desk.agent("worker", 'if [ ! -e "$DESK/go" ]; then sleep 1000; fi; touch done; reply "Add done"')
     monkeypatch.setenv("PENSTOCK_CONFIG", str(desk.config_file))

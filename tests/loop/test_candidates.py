@@ -38,7 +38,7 @@ def chosen(state: LoopState) -> list[tuple[str, str]]:
     return [(it.agent, it.chosen_reason) for it in state.rounds]
 
 
-def test_the_smaller_of_two_green_candidates_goes_on(desk: Desk):
+def test_the_smaller_of_two_green_candidates_goes_on(desk: Desk) -> None:
     """Both are green: the smaller change is committed, and the other one is kept by a ref; the user's files stay."""
     desk.agent("large", LARGE)
     desk.agent("small", SMALL)
@@ -54,7 +54,7 @@ def test_the_smaller_of_two_green_candidates_goes_on(desk: Desk):
     assert state.used.rounds == 2
 
 
-def test_a_green_candidate_is_better_than_a_smaller_red_one(desk: Desk):
+def test_a_green_candidate_is_better_than_a_smaller_red_one(desk: Desk) -> None:
     """Checks come first: the smaller change that fails them is not chosen."""
     desk.agent("large", LARGE)
     desk.agent("broken", BROKEN)
@@ -64,7 +64,7 @@ def test_a_green_candidate_is_better_than_a_smaller_red_one(desk: Desk):
     assert desk.user.git("show", "refs/penstock/l1.broken/1:wrong") == "x"
 
 
-def test_candidates_work_at_the_same_time(desk: Desk):
+def test_candidates_work_at_the_same_time(desk: Desk) -> None:
     """Each candidate waits for the other one, so a loop that ran them one after the other would hang."""
     meet = 'touch "$DESK/{0}.here"; while [ ! -e "$DESK/{1}.here" ]; do sleep 0.02; done\n'
     desk.agent("one", meet.format("one", "two") + SMALL)
@@ -73,7 +73,7 @@ def test_candidates_work_at_the_same_time(desk: Desk):
     assert status == 0
 
 
-def test_a_judge_sees_both_orders_and_decides(desk: Desk):
+def test_a_judge_sees_both_orders_and_decides(desk: Desk) -> None:
     """Both are green: a judge who prefers the larger change in both orders decides for it."""
     desk.agent("small", SMALL)
     desk.agent("large", LARGE)
@@ -89,7 +89,7 @@ def test_a_judge_sees_both_orders_and_decides(desk: Desk):
     assert not [text for text in prompts if "small" in text or "large" in text]
 
 
-def test_a_judge_without_a_choice_leaves_the_smaller_change(desk: Desk):
+def test_a_judge_without_a_choice_leaves_the_smaller_change(desk: Desk) -> None:
     """A judge that always prefers what it sees first has made no choice."""
     desk.agent("large", LARGE)
     desk.agent("small", SMALL)
@@ -99,7 +99,7 @@ def test_a_judge_without_a_choice_leaves_the_smaller_change(desk: Desk):
     assert chosen(state)[0] == ("small", "the smaller change, as the judge preferred none")
 
 
-def test_a_candidate_at_its_limit_sits_the_round_out(desk: Desk):
+def test_a_candidate_at_its_limit_sits_the_round_out(desk: Desk) -> None:
     """One candidate is at its usage limit: the other one goes on alone, and the loop is done."""
     desk.agent("limited", "limited 4102444800")
     desk.agent("small", SMALL)
@@ -109,7 +109,7 @@ def test_a_candidate_at_its_limit_sits_the_round_out(desk: Desk):
     assert state.rounds[0].candidates[0].sits_out
 
 
-def test_all_candidates_at_their_limits(desk: Desk):
+def test_all_candidates_at_their_limits(desk: Desk) -> None:
     """All are at their limits: status 6, and no round is charged."""
     desk.agent("one", "limited 4102444800")
     desk.agent("two", "limited 4102444900")
@@ -119,7 +119,7 @@ def test_all_candidates_at_their_limits(desk: Desk):
     assert "one resets first" in state.ended.reason
 
 
-def test_an_approved_candidate_is_better_than_a_smaller_one(desk: Desk):
+def test_an_approved_candidate_is_better_than_a_smaller_one(desk: Desk) -> None:
     """Reviewers look at each green candidate in its own tree; the approved one is chosen, and the loop is done."""
     desk.agent("small", SMALL)
     desk.agent("large", LARGE)
@@ -130,7 +130,7 @@ def test_an_approved_candidate_is_better_than_a_smaller_one(desk: Desk):
     assert desk.subjects() == ["Add a large part"]
 
 
-def test_all_candidates_begin_with_the_result_that_was_chosen(desk: Desk):
+def test_all_candidates_begin_with_the_result_that_was_chosen(desk: Desk) -> None:
     """A red round is gone on with: in round 2 each candidate has the files of the chosen one, and only these."""
     first = 'if [ ! -e half ]; then echo {0} > half; {1}; reply "Add half"; '
     desk.agent("one", first.format("1", "true") + 'else cp half done; reply "Add done"; fi')
@@ -142,7 +142,7 @@ def test_all_candidates_begin_with_the_result_that_was_chosen(desk: Desk):
     assert "rest" not in desk.user.git("ls-tree", "--name-only", "refs/penstock/l1.two/2").split()
 
 
-def test_what_a_candidate_has_that_is_held_back_is_moved_not_lost(desk: Desk):
+def test_what_a_candidate_has_that_is_held_back_is_moved_not_lost(desk: Desk) -> None:
     """A key in a candidate's files is in no ref, and is in the folder of the loop when the next round begins."""
     desk.agent("leaky", 'if [ ! -e half ]; then touch half; echo "KEY=1" > prod.env; reply "Add"; else touch done; fi')
     desk.agent("small", SMALL.replace("done", "half", 1).replace("> done", "> half"))
@@ -151,7 +151,7 @@ def test_what_a_candidate_has_that_is_held_back_is_moved_not_lost(desk: Desk):
     assert not (desk.folder / "work" / "app.l1.leaky" / "prod.env").exists()
 
 
-def test_the_budget_is_shared_and_counts_all(desk: Desk):
+def test_the_budget_is_shared_and_counts_all(desk: Desk) -> None:
     """Two candidates get half of the cost each, and both count."""
     desk.agent("small", "COST=0.25\n" + SMALL)
     desk.agent("large", "COST=0.5\n" + LARGE)
@@ -166,7 +166,7 @@ def test_the_budget_is_shared_and_counts_all(desk: Desk):
 @pytest.mark.parametrize(
     "action", ["deletes its git directory", "links its git directory to the user's", "plants a hook"]
 )
-def test_l3_a_hostile_candidate(desk: Desk, monkeypatch: pytest.MonkeyPatch, action: str):
+def test_l3_a_hostile_candidate(desk: Desk, monkeypatch: pytest.MonkeyPatch, action: str) -> None:
     """A candidate that does harm in its tree changes nothing of the user's or of the other candidate's."""
     planted = desk.folder / "planted"
     monkeypatch.setenv("PLANTED", str(planted))
@@ -180,7 +180,7 @@ def test_l3_a_hostile_candidate(desk: Desk, monkeypatch: pytest.MonkeyPatch, act
     assert desk.user.state() == before
 
 
-def test_a_program_runs_a_loop_with_candidates(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+def test_a_program_runs_a_loop_with_candidates(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """From Python, the settings name the candidates, and the result has all of them."""
     desk.agent("small", SMALL)
     desk.agent("large", LARGE)
@@ -196,7 +196,7 @@ def test_a_program_runs_a_loop_with_candidates(desk: Desk, monkeypatch: pytest.M
     assert (first.chosen, [one.agent for one in first.candidates]) == (2, ["large", "small"])
 
 
-def test_the_command_line_shows_the_candidates(desk: Desk):
+def test_the_command_line_shows_the_candidates(desk: Desk) -> None:
     """Lines, tables, status and log name them; the command that the end prints shows the other change; landing removes
     all trees."""
     desk.agent("small", SMALL)
@@ -231,7 +231,7 @@ def test_the_command_line_shows_the_candidates(desk: Desk):
         (["--candidates=" + ",".join(["small"] * 9)], "9 candidates are named"),
     ],
 )
-def test_candidates_that_cannot_be(desk: Desk, words: list[str], message: str):
+def test_candidates_that_cannot_be(desk: Desk, words: list[str], message: str) -> None:
     """Too few, too many, or with --work: an error before anything is made."""
     desk.agent("small", SMALL)
     done = desk.penstock("loop", "PROMPT.md", *words, "--check=true")
@@ -239,7 +239,7 @@ def test_candidates_that_cannot_be(desk: Desk, words: list[str], message: str):
     assert not (desk.data / "loops").exists()
 
 
-def test_candidates_of_the_configuration(desk: Desk):
+def test_candidates_of_the_configuration(desk: Desk) -> None:
     """`candidates` and `[loop.judge]` are read, and --work takes precedence over both."""
     desk.agent("small", SMALL)
     with desk.config_file.open("a") as file:
@@ -251,7 +251,7 @@ def test_candidates_of_the_configuration(desk: Desk):
     assert "judge" not in shown
 
 
-def test_the_same_agent_twice(desk: Desk):
+def test_the_same_agent_twice(desk: Desk) -> None:
     """Two candidates of one agent have trees and refs of their own."""
     desk.agent("small", SMALL)
     status, _ = desk.run(settings(desk, "small", "small"))
@@ -260,7 +260,7 @@ def test_the_same_agent_twice(desk: Desk):
     assert desk.user.git("show", "refs/penstock/l1.small-2/1:done") == "a"
 
 
-def test_the_setup_runs_in_each_tree(desk: Desk):
+def test_the_setup_runs_in_each_tree(desk: Desk) -> None:
     """What the setup makes is in the tree of each candidate before its agent begins."""
     desk.user.commit("Ignore", {".gitignore": "deps\n"})
     desk.agent("one", "test -e deps && " + SMALL)

@@ -23,7 +23,7 @@ SEARCH = "! grep -n x notes\n"
         ("*.sh text eol=crlf", "true"),
     ],
 )
-def test_l6_attributes_do_not_change_a_check(desk: Desk, attributes: str, write: str):
+def test_l6_attributes_do_not_change_a_check(desk: Desk, attributes: str, write: str) -> None:
     """A check whose file git's attributes would change runs with the bytes that the user has, each time."""
     desk.user.commit("Check", {"check.sh": SEARCH, "notes": "x\n"})
     desk.agent("cheat", f'printf "{attributes}\\n" > .gitattributes; {write}; reply "Done"')
@@ -73,7 +73,7 @@ CHEATS = {
 
 
 @pytest.mark.parametrize(("check", "cheat", "look_at"), CHEATS.values(), ids=CHEATS)
-def test_l6_a_check_that_was_made_easier_is_said(desk: Desk, check: str, cheat: str, look_at: str):
+def test_l6_a_check_that_was_made_easier_is_said(desk: Desk, check: str, cheat: str, look_at: str) -> None:
     """A loop whose checks an agent has made easier is not just done: its end says so, everywhere."""
     desk.user.commit("Begin", FILES)
     desk.agent("cheat", f'{cheat}; reply "Done"')
@@ -91,7 +91,7 @@ def test_l6_a_check_that_was_made_easier_is_said(desk: Desk, check: str, cheat: 
     assert look_at in landed.stdout
 
 
-def test_l6_a_module_in_place_of_the_test_program_goes(desk: Desk):
+def test_l6_a_module_in_place_of_the_test_program_goes(desk: Desk) -> None:
     """New modules that Python would import in place of the program that tests are removed, and the agent reads that."""
     desk.user.commit("Begin", FILES)
     plant = "echo 'raise SystemExit(0)' > unittest.py; mkdir unittest; echo 'import os; os._exit(0)' > sitecustomize.py"
@@ -104,7 +104,7 @@ def test_l6_a_module_in_place_of_the_test_program_goes(desk: Desk):
     assert "put back as they were before" in (desk.scripts / "prompt.2").read_text()
 
 
-def test_l6_new_tests_alone_are_listed(desk: Desk):
+def test_l6_new_tests_alone_are_listed(desk: Desk) -> None:
     """An agent that adds tests has not changed the checks: it is done, also green with the tests of the base."""
     desk.user.commit("Begin", FILES)
     desk.agent("worker", "echo 'def add(a, b): return a + b' > calc.py; cp test_calc.py test_more.py; reply \"Add\"")
@@ -115,7 +115,7 @@ def test_l6_new_tests_alone_are_listed(desk: Desk):
     assert proof_lines(state) == ["look at: test_more.py (new)", "also green with the tests of the base"]
 
 
-def test_l6_a_loop_without_changed_checks_costs_no_further_check(desk: Desk):
+def test_l6_a_loop_without_changed_checks_costs_no_further_check(desk: Desk) -> None:
     """Nothing is checked again if only other files were changed."""
     desk.user.commit("Begin", FILES)
     desk.agent("worker", "echo 'def add(a, b): return a + b' > calc.py; reply \"Add\"")

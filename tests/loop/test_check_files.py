@@ -54,19 +54,19 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_files_of_a_command(command: str):
+def test_files_of_a_command(command: str) -> None:
     """What a command names is protected; what its programs read, and what these files start, is read."""
     assert found(command) == COMMANDS[command]
 
 
-def test_what_a_program_of_a_build_file_reads_counts_too():
+def test_what_a_program_of_a_build_file_reads_counts_too() -> None:
     """A Makefile that starts a script that starts pytest depends on the settings of pytest, and of the linter."""
     patterns = PathPatterns(files_of_checks(["make"], MODES, BASE.__getitem__).reads)
     assert all(map(patterns.matches, ("pytest.ini", "a/conftest.py", "ruff.toml", "GNUmakefile", "a/.gitattributes")))
     assert not any(map(patterns.matches, ("package.json", "src/app.py")))
 
 
-def test_names_of_the_test_programs_are_protected_but_for_those_of_the_base():
+def test_names_of_the_test_programs_are_protected_but_for_those_of_the_base() -> None:
     """Nothing new is imported in place of the program that tests; a package that the base has may be worked on."""
     patterns = PathPatterns(files_of_checks(["python3 -m unittest"], MODES, BASE.__getitem__).protects)
     planted = "unittest.py", "unittest/__init__.py", "src/sitecustomize.py", "tests/pytest.cpython-311-x.so"
@@ -74,7 +74,7 @@ def test_names_of_the_test_programs_are_protected_but_for_those_of_the_base():
     assert not any(map(patterns.matches, ("py/new.py", "app/unittest.py", "src/unit.py", "calendar.py")))
 
 
-def test_files_of_a_command_in_a_directory_below():
+def test_files_of_a_command_in_a_directory_below() -> None:
     """A check that runs in a directory of the repository names files from there, also with a space in its name."""
     modes = dict.fromkeys(("my app/check.sh", "my app/Makefile", "my app/scripts/a.sh"), "100644")
     texts = {"my app/Makefile": "test:\n\tsh scripts/a.sh && pytest\n"}
@@ -115,7 +115,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("path", PARTS)
-def test_what_a_project_needs_is_no_change_of_its_checks(path: str):
+def test_what_a_project_needs_is_no_change_of_its_checks(path: str) -> None:
     """A new dependency or version is not named; another script, setting or target is."""
     old, cheat, packaging = PARTS[path]
     assert look_at({path: old}, {path: cheat}) == [f"{path}*"]
@@ -125,7 +125,7 @@ def test_what_a_project_needs_is_no_change_of_its_checks(path: str):
     assert look_at({path: old}, {}) == [f"{path}*"]
 
 
-def test_the_order_of_what_is_named():
+def test_the_order_of_what_is_named() -> None:
     """What the checks read comes first, then changed and removed tests, then new ones; other files are not named."""
     old = {"Makefile": "a", "tests/a.py": "a", "tests/b.py": "b", "src/app.py": "a"}
     new = {
@@ -140,7 +140,7 @@ def test_the_order_of_what_is_named():
     assert look_at(old, new, "make; pytest") == expected
 
 
-def test_paths_of_tests():
+def test_paths_of_tests() -> None:
     """The usual names of tests in many languages are known, and words that only contain them are not."""
     tests = ["test_a.py", "a/tests/b.c", "a_test.go", "a.test.tsx", "a.spec.ts", "spec/a_spec.rb", "conftest.py",
         "FooTest.java", "TestFoo.kt", "FooTests.cs", "FooIT.java", "__tests__/a.js", "a/__snapshots__/b.snap",
@@ -150,7 +150,7 @@ def test_paths_of_tests():
 
 
 @given(st.text(max_size=40), st.dictionaries(st.text("ab/.", min_size=1, max_size=5), st.text(max_size=20), max_size=4))
-def test_any_command_and_any_files_are_read(command: str, files: dict[str, str]):
+def test_any_command_and_any_files_are_read(command: str, files: dict[str, str]) -> None:
     """Whatever the commands and the files are, what they depend on is found, and links in a circle end."""
     modes = dict.fromkeys(files, "120000")
     files_of_checks([command, "make", *files], modes, files.__getitem__)

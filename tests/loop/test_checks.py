@@ -18,7 +18,7 @@ def run(command: str, cwd: Path, seconds: float = 60.0):
 @pytest.mark.parametrize(
     ("command", "status"), [("true", 0), ("exit 3", 3), ("no-such-program", 127), ("kill -9 $$", -9)]
 )
-def test_the_exit_status_is_the_result(tmp_path: Path, command: str, status: int):
+def test_the_exit_status_is_the_result(tmp_path: Path, command: str, status: int) -> None:
     """A check is green if its exit status is 0, whatever it prints."""
     ended = run(f"echo 0 failed; {command}", tmp_path)
     assert ended.status == status
@@ -26,14 +26,14 @@ def test_the_exit_status_is_the_result(tmp_path: Path, command: str, status: int
     assert "0 failed" in ended.output
 
 
-def test_l10_a_check_that_hangs_is_ended(tmp_path: Path):
+def test_l10_a_check_that_hangs_is_ended(tmp_path: Path) -> None:
     """A check that hangs, whatever signals it ignores, is ended by its time limit."""
     ended = run("trap '' TERM INT HUP; while :; do sleep 1; done", tmp_path, seconds=0.5)
     assert ended.status is None
     assert ended.reason == "it did not end within 0.5 s"
 
 
-def test_l10_a_daemon_of_a_check_does_not_stay(tmp_path: Path):
+def test_l10_a_daemon_of_a_check_does_not_stay(tmp_path: Path) -> None:
     """A process that a check leaves behind in a session of its own is gone when the check is over."""
     ended = run("setsid sh -c 'echo $$ > pid; exec sleep 1000' & while [ ! -s pid ]; do sleep 0.01; done", tmp_path)
     assert ended.status == 0
@@ -43,7 +43,7 @@ def test_l10_a_daemon_of_a_check_does_not_stay(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_l10_endless_output_is_bounded(tmp_path: Path):
+def test_l10_endless_output_is_bounded(tmp_path: Path) -> None:
     """Of a large output the end is kept, in memory, on disk and in the journal."""
     ended = run("head -c 300000000 /dev/zero | tr '\\0' 'x'; echo; echo the end", tmp_path)
     assert ended.status == 0
@@ -52,14 +52,14 @@ def test_l10_endless_output_is_bounded(tmp_path: Path):
     assert (tmp_path / "log" / "check.txt").stat().st_size <= MAX_KEPT_BYTES + 65536
 
 
-def test_l10_a_check_has_no_terminal(tmp_path: Path):
+def test_l10_a_check_has_no_terminal(tmp_path: Path) -> None:
     """A check that asks a person finds no terminal and no input, and ends."""
     ended = run("read answer; cat; cat /dev/tty", tmp_path)
     assert ended.status == 1
     assert "/dev/tty" in ended.output
 
 
-def test_a_check_can_be_stopped(tmp_path: Path):
+def test_a_check_can_be_stopped(tmp_path: Path) -> None:
     """A stop ends a running check, and the result says so."""
     command = CommandRun("sleep 1000", tmp_path, os.environ, 60.0, lambda: True)
     began = time.monotonic()
@@ -68,6 +68,6 @@ def test_a_check_can_be_stopped(tmp_path: Path):
     assert time.monotonic() - began < 30  # instead of 1000 seconds
 
 
-def test_output_of_both_streams_is_in_order(tmp_path: Path):
+def test_output_of_both_streams_is_in_order(tmp_path: Path) -> None:
     """Lines of stdout and stderr are kept in the order in which they were written."""
     assert run("echo 1; echo 2 >&2; echo 3", tmp_path).output == "1\n2\n3\n"

@@ -33,7 +33,7 @@ def status_of(desk: Desk) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["agent", "check"])
-def test_l4_an_agent_cannot_drop_the_users_tasks(desk: Desk, by: str):
+def test_l4_an_agent_cannot_drop_the_users_tasks(desk: Desk, by: str) -> None:
     """Boxes that an agent, or code in a check, removes from the user's prompt are worked on, and the end shows it."""
     desk.user.commit("Boxes", {"PROMPT.md": BOXES})
     drop = f"sed -i '/^- \\[ \\]/d' {desk.prompt}"
@@ -59,7 +59,7 @@ def test_l4_an_agent_cannot_drop_the_users_tasks(desk: Desk, by: str):
 
 
 @pytest.mark.slow
-def test_a_confirmed_edit_counts(desk: Desk):
+def test_a_confirmed_edit_counts(desk: Desk) -> None:
     """An edit that came while an agent worked counts from the next round on when the user confirms it."""
     desk.agent("worker", f"[ -e done ] || echo 'Make it better.' > {desk.prompt}; echo 3 > done; reply \"Add\"")
     status, state = desk.run(desk.settings("worker"))
@@ -85,7 +85,7 @@ def test_a_confirmed_edit_counts(desk: Desk):
         f"{sys.executable} -m penstock loop clean",
     ],
 )
-def test_l4_an_agent_cannot_speak_as_the_user(desk: Desk, command: str):
+def test_l4_an_agent_cannot_speak_as_the_user(desk: Desk, command: str) -> None:
     """Commands that change a loop are rejected if an agent starts them, also from a cleared environment."""
     out = desk.folder / "out"
     desk.agent("worker", f"(cd {desk.user.root}; {command}) > {out} 2>&1; echo 3 > done; reply Add")
@@ -97,7 +97,7 @@ def test_l4_an_agent_cannot_speak_as_the_user(desk: Desk, command: str):
 
 
 @pytest.mark.slow
-def test_a_message_from_no_terminal_waits(desk: Desk):
+def test_a_message_from_no_terminal_waits(desk: Desk) -> None:
     """What a program sends while an agent works waits, and what a person types at a terminal does not."""
     desk.agent("worker", 'touch began; until [ -e go ]; do sleep 0.1; done; echo 3 > done; reply "Add"')
     journal = desk.begin(desk.settings("worker"))
@@ -131,7 +131,7 @@ def outside(desk: Desk) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_a_confirmation_reaches_a_loop_that_runs(desk: Desk):
+def test_a_confirmation_reaches_a_loop_that_runs(desk: Desk) -> None:
     """The user edits the prompt while an agent works and confirms it at once: the next round reads it."""
     desk.agent("worker", 'if [ ! -e done ]; then touch began; until [ -e go ]; do sleep 0.1; done; fi; '
         'cp "$DESK/prompt.$$" "$DESK/prompt.$(count worker)"; echo 3 > done; rm -f began go; reply "Add"')  # fmt: skip
@@ -152,7 +152,7 @@ def test_a_confirmation_reaches_a_loop_that_runs(desk: Desk):
     assert (desk.scripts / "prompt.2").read_text().startswith("Make it better.")
 
 
-def test_an_edit_after_the_confirmation_is_not_confirmed(desk: Desk):
+def test_an_edit_after_the_confirmation_is_not_confirmed(desk: Desk) -> None:
     """A confirmation is of one text: another edit after it waits again."""
     desk.configure("")
     journal = desk.begin(desk.settings("worker"))
@@ -167,7 +167,7 @@ def test_an_edit_after_the_confirmation_is_not_confirmed(desk: Desk):
     assert engine.state.held_prompt == "Not mine.\n"
 
 
-def test_nothing_to_confirm(desk: Desk):
+def test_nothing_to_confirm(desk: Desk) -> None:
     """Without anything that waits, a confirmation is an error."""
     desk.begin(desk.settings("worker")).close()
     with pytest.raises(UsageError, match="nothing waits"):
@@ -189,7 +189,7 @@ def held_loop() -> Simulation:
     return loop
 
 
-def test_a_loop_with_something_held_is_not_done():
+def test_a_loop_with_something_held_is_not_done() -> None:
     """What waits does not count in a round, and the loop ends with 4 when all else is done, again and again."""
     loop = held_loop()
     for _ in range(2):
@@ -201,7 +201,7 @@ def test_a_loop_with_something_held_is_not_done():
 
 
 @pytest.mark.parametrize("is_confirmed", [True, False])
-def test_what_was_held_is_decided(is_confirmed: bool):
+def test_what_was_held_is_decided(is_confirmed: bool) -> None:
     """Confirmed, it counts and another round reads it; discarded, the loop is done as it was."""
     loop = held_loop()
     assert loop.run() == 4
@@ -215,7 +215,7 @@ def test_what_was_held_is_decided(is_confirmed: bool):
     assert not loop.state.has_held
 
 
-def test_a_plan_is_not_approved_by_what_is_held():
+def test_a_plan_is_not_approved_by_what_is_held() -> None:
     """A yes that came while the planner worked approves nothing until it is confirmed."""
     loop = Simulation(settings(), Script([]))
     state = loop.state

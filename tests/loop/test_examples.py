@@ -63,7 +63,7 @@ def command_of(example: str) -> list[str]:
 
 
 @pytest.mark.parametrize("example", WORKERS)
-def test_an_example_runs(desk: Desk, example: str):
+def test_an_example_runs(desk: Desk, example: str) -> None:
     """The prompt, the files and the command of the page lead to a loop that is done, with a commit for each part."""
     shutil.copytree(DOCS / "examples" / example, desk.user.root, dirs_exist_ok=True)
     desk.user.git("add", ".")
@@ -79,6 +79,6 @@ def test_an_example_runs(desk: Desk, example: str):
     assert not [name for name in changed if name.startswith("test_")]
 
 
-def test_every_example_has_a_test():
+def test_every_example_has_a_test() -> None:
     """No example is left out."""
     assert {path.name for path in (DOCS / "examples").iterdir()} == set(WORKERS)

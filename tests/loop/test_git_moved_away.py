@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("who", ["agent", "check", "hook"])
-def test_a_git_directory_that_was_moved_away_is_named(desk: Desk, who: str):
+def test_a_git_directory_that_was_moved_away_is_named(desk: Desk, who: str) -> None:
     """The loop ends with 4 and the command that moves it back; then it goes on, and nothing of the user's is lost."""
     user = desk.user
     away = desk.folder / "work" / "away"

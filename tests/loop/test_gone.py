@@ -23,7 +23,7 @@ NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
 """Command that starts another one in a mount namespace of its own."""
 
 
-def test_l14_a_tree_that_is_gone(desk: Desk):
+def test_l14_a_tree_that_is_gone(desk: Desk) -> None:
     """A round whose agent removes its tree does not count as good: another tree has the files of the round before."""
     desk.agent("worker", 'if [ $(count worker) = 2 ]; then rm -rf "$PWD"; fi; touch done; reply "Add done"')
     before = desk.user.state()
@@ -37,7 +37,7 @@ def test_l14_a_tree_that_is_gone(desk: Desk):
     assert (desk.user.root / "done").exists()
 
 
-def test_l14_a_tree_that_was_removed_is_made_again(desk: Desk):
+def test_l14_a_tree_that_was_removed_is_made_again(desk: Desk) -> None:
     """A loop that is resumed without its tree has the files of its last step again, red ones too, and goes on."""
     desk.agent("worker", 'if [ -e half ]; then cp half done; else echo $$ > half; fi; reply "Add a part"')
     status, state = desk.run(desk.settings("worker", setup="touch deps", budget=LoopBudget(rounds=1)))
@@ -52,7 +52,7 @@ def test_l14_a_tree_that_was_removed_is_made_again(desk: Desk):
     assert desk.user.state() == before
 
 
-def test_l14_a_tree_that_was_removed_under_an_agent(desk: Desk):
+def test_l14_a_tree_that_was_removed_under_an_agent(desk: Desk) -> None:
     """Penstock is killed while an agent works, and the tree is removed: the step is lost, and the loop goes on."""
     desk.agent("worker", 'if [ $(count worker) = 2 ]; then sleep 1000; fi; [ -e done ] || echo b >> parts; '
         'if [ "$(wc -l < parts)" = 2 ]; then touch done; fi; reply "Add a part"')  # fmt: skip
@@ -73,7 +73,7 @@ def test_l14_a_tree_that_was_removed_under_an_agent(desk: Desk):
     assert desk.user.git("show", "penstock/l1:parts") == "b\nb"
 
 
-def test_l14_a_conflict_is_merged_again_in_a_new_tree(desk: Desk):
+def test_l14_a_conflict_is_merged_again_in_a_new_tree(desk: Desk) -> None:
     """The tree is removed while a conflict waits to be resolved: the merge is made again, and nothing is reverted."""
     desk.agent("worker", 'if grep -q "<<<<" src/a.py; then [ $(count worker) = 1 ] || echo "a = 5" > src/a.py; '
         'reply "Resolve a"; exit; fi; echo "a = 3" > src/a.py; touch done; reply "Add done"')  # fmt: skip
@@ -89,7 +89,7 @@ def test_l14_a_conflict_is_merged_again_in_a_new_tree(desk: Desk):
     assert desk.user.git("log", "-1", "--format=%P", "penstock/l1").split()[1] == mine
 
 
-def test_l14_a_lock_that_a_crash_left(desk: Desk):
+def test_l14_a_lock_that_a_crash_left(desk: Desk) -> None:
     """A lock file of the private index, as a loss of power leaves it, does not stop the loop."""
     desk.agent("worker", 'if [ -e half ]; then touch done; else touch half; fi; reply "Add a part"')
     assert desk.run(desk.settings("worker", budget=LoopBudget(rounds=1)))[0] == 1
@@ -107,7 +107,7 @@ def can_mount(folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("when", ["before", "check", "agent"])
-def test_l14_a_disk_that_is_really_full(tmp_path: Path, when: str):
+def test_l14_a_disk_that_is_really_full(tmp_path: Path, when: str) -> None:
     """The disk is full before the loop, in a check or while an agent works: the loop ends in words and loses nothing,
     and when there is space again, it is begun or resumed and done."""
     if not can_mount(tmp_path):
@@ -117,7 +117,7 @@ def test_l14_a_disk_that_is_really_full(tmp_path: Path, when: str):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_l14_a_row_that_cannot_be_written(desk: Desk):
+def test_l14_a_row_that_cannot_be_written(desk: Desk) -> None:
     """A loop that cannot write ends in words with a whole journal, and is resumed when there is space."""
     desk.agent("worker", 'touch done; reply "Add done"')
     desk.begin(desk.settings("worker")).close()
@@ -136,7 +136,7 @@ def test_l14_a_row_that_cannot_be_written(desk: Desk):
     assert status == 0
 
 
-def test_l14_a_repository_that_was_moved(desk: Desk):
+def test_l14_a_repository_that_was_moved(desk: Desk) -> None:
     """A loop whose repository is elsewhere is not resumed, and the error names the directory; back there, it is."""
     desk.agent("worker", 'touch done; reply "Add done"')
     desk.begin(desk.settings("worker")).close()
@@ -150,7 +150,7 @@ def test_l14_a_repository_that_was_moved(desk: Desk):
     assert desk.resume()[0] == 0
 
 
-def test_l14_a_branch_of_that_name(desk: Desk):
+def test_l14_a_branch_of_that_name(desk: Desk) -> None:
     """A loop does not begin if its branch exists, and one that appears meanwhile is left where it is: status 4."""
     desk.user.git("branch", "penstock/l1")
     with pytest.raises(UsageError, match="the branch penstock/l1 exists already"):

@@ -24,7 +24,7 @@ SWAP = 'mv "$PWD" "$PWD.bak"; ln -s "{user}" "$PWD"'
 
 @pytest.mark.parametrize("who", ["agent", "check", "reviewer", "setup", "hook"])
 @pytest.mark.parametrize("target", ["checkout", "git directory"])
-def test_a_tree_that_is_swapped_for_a_link(desk: Desk, who: str, target: str):
+def test_a_tree_that_is_swapped_for_a_link(desk: Desk, who: str, target: str) -> None:
     """Nothing of the user's changes; the round does not count as good, another tree is made, and the end says so."""
     user = desk.user
     user.write({"notes.txt": "not committed\n", "src/a.py": "edited\n"})
@@ -63,7 +63,7 @@ def test_a_tree_that_is_swapped_for_a_link(desk: Desk, who: str, target: str):
     assert everything(user.root) == before
 
 
-def test_a_tree_that_is_always_swapped_ends_the_loop(desk: Desk):
+def test_a_tree_that_is_always_swapped_ends_the_loop(desk: Desk) -> None:
     """An agent that replaces each of its trees uses up its rounds, and nothing of the user's changes."""
     desk.agent("worker", f'touch done; {SWAP.format(user=desk.user.root)}; reply "Add done"')
     before = everything(desk.user.root)
@@ -85,7 +85,7 @@ KILLERS = {
 
 @pytest.mark.parametrize("killer", KILLERS.values(), ids=KILLERS.keys())
 @pytest.mark.parametrize("who", ["agent", "check"])
-def test_a_daemon_whose_guard_is_killed_does_not_outlive_the_step(desk: Desk, who: str, killer: str):
+def test_a_daemon_whose_guard_is_killed_does_not_outlive_the_step(desk: Desk, who: str, killer: str) -> None:
     """A process in a session of its own, without any variable, is gone when the loop goes on."""
     seconds = str(30_000 + os.getpid() % 10_000) + ("1" if who == "agent" else "2")
     once = f'if [ ! -e "{desk.folder}/once" ]; then touch "{desk.folder}/once"; ' + (
@@ -119,7 +119,7 @@ PIPES = {
 
 
 @pytest.mark.parametrize("script", PIPES.values(), ids=PIPES.keys())
-def test_a_pipe_stops_nothing(desk: Desk, script: str):
+def test_a_pipe_stops_nothing(desk: Desk, script: str) -> None:
     """What git would wait for is put aside, and named; the loop goes on at once."""
     desk.agent("worker", f'if [ $(count worker) = 1 ]; then {script}; fi >/dev/null 2>&1; touch done; reply "Add done"')
     before = everything(desk.user.root)
@@ -141,7 +141,7 @@ def hanging_filter(desk: Desk) -> str:
 
 
 @pytest.mark.parametrize("how", ["stop", "interrupt", "terminate", "kill"])
-def test_git_that_hangs_is_ended_by_a_stop_and_by_signals(desk: Desk, how: str):
+def test_git_that_hangs_is_ended_by_a_stop_and_by_signals(desk: Desk, how: str) -> None:
     """It is gone within seconds, no lock is left, and the loop goes on where it was."""
     text = hanging_filter(desk)
     desk.agent("worker", 'touch done; [ $(count worker) = 1 ] && echo x > a.slow || rm -f a.slow; reply "Add done"')
@@ -171,7 +171,7 @@ UNSTORABLE = {
 
 
 @pytest.mark.parametrize("script", UNSTORABLE.values(), ids=UNSTORABLE.keys())
-def test_what_git_cannot_store_is_a_red_round(desk: Desk, script: str):
+def test_what_git_cannot_store_is_a_red_round(desk: Desk, script: str) -> None:
     """The next agent is shown why, and can repair it; the loop goes on."""
     repair = 'grep -q "cannot store" "$DESK"/prompt.$$ && rm -f .gitattributes a.txt'
     desk.agent("worker", f'if [ $(count worker) = 1 ]; then {script}; else {repair}; fi; touch done; reply "Add done"')
@@ -181,7 +181,7 @@ def test_what_git_cannot_store_is_a_red_round(desk: Desk, script: str):
     assert "bogus" in done.stderr
 
 
-def test_files_that_are_named_as_git_names_things(desk: Desk):
+def test_files_that_are_named_as_git_names_things(desk: Desk) -> None:
     """Files named `HEAD`, as a branch, as an option, as a path or a commit stop neither a loop nor its landing."""
     base = desk.user.git("rev-parse", "HEAD")
     names = (

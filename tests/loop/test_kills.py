@@ -98,7 +98,7 @@ def check_nothing_is_left(desk: Desk) -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("row", range(2, ROWS + 1, at_most(9, 1)))
-def test_l1_killed_at_a_row(desk: Desk, row: int, when: str):
+def test_l1_killed_at_a_row(desk: Desk, row: int, when: str) -> None:
     """A kill at any row, and a resume: the same tree, each green round one commit, the user's files untouched."""
     begin(desk)
     before = desk.user.state()
@@ -118,7 +118,7 @@ MERGE_ROWS = 16
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("row", range(2, MERGE_ROWS + 1, at_most(5, 1)))
-def test_l1_killed_while_a_conflict_is_resolved(desk: Desk, row: int, when: str):
+def test_l1_killed_while_a_conflict_is_resolved(desk: Desk, row: int, when: str) -> None:
     """A kill at any row of a merge, and a resume: one commit with both parents, and the user's files untouched."""
     desk.agent("worker", RESOLVER)
     assert desk.run(desk.settings("worker"))[0] == 0
@@ -156,7 +156,7 @@ CANDIDATE_ROWS = 78
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("row", range(2, CANDIDATE_ROWS + 1, at_most(9, 1)))
-def test_l1_killed_while_candidates_work(desk: Desk, row: int, when: str):
+def test_l1_killed_while_candidates_work(desk: Desk, row: int, when: str) -> None:
     """A kill at any row of a loop with candidates, and a resume: the same candidate is chosen, with the same tree."""
     desk.agent("large", LARGE)
     desk.agent("small", SMALL)
@@ -181,7 +181,7 @@ def test_l1_killed_while_candidates_work(desk: Desk, row: int, when: str):
 
 
 @pytest.mark.parametrize("seed", range(at_most(2, 100)))
-def test_l1_killed_at_random_times(desk: Desk, seed: int):
+def test_l1_killed_at_random_times(desk: Desk, seed: int) -> None:
     """A loop that is killed at random times and resumed each time ends as one that nobody killed."""
     begin(desk)
     before, chance = desk.user.state(), random.Random(seed)

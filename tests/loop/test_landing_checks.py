@@ -62,7 +62,7 @@ def user(desk: Desk) -> UserRepository:
     return desk.user
 
 
-def test_a_red_merge_does_not_land(desk: Desk, user: UserRepository):
+def test_a_red_merge_does_not_land(desk: Desk, user: UserRepository) -> None:
     """The merge of two green branches is red: nothing lands, and the output and both ways out are printed."""
     user.commit("More", MORE)
     before = user.state()
@@ -77,7 +77,7 @@ def test_a_red_merge_does_not_land(desk: Desk, user: UserRepository):
     assert user.state() == before
 
 
-def test_a_red_merge_is_resolved(desk: Desk, user: UserRepository):
+def test_a_red_merge_is_resolved(desk: Desk, user: UserRepository) -> None:
     """With --resolve an agent repairs the merge in the tree of the loop, and then it lands."""
     mine = user.commit("More", MORE)
     before = user.state()
@@ -92,7 +92,7 @@ def test_a_red_merge_is_resolved(desk: Desk, user: UserRepository):
     subprocess.run(CHECK, shell=True, cwd=user.root, check=True)
 
 
-def test_a_red_merge_lands_unchecked(desk: Desk, user: UserRepository):
+def test_a_red_merge_lands_unchecked(desk: Desk, user: UserRepository) -> None:
     """Who says --unchecked gets the merge as it is."""
     user.commit("More", MORE)
     found = land(desk, "--unchecked")
@@ -102,7 +102,7 @@ def test_a_red_merge_lands_unchecked(desk: Desk, user: UserRepository):
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
-def test_a_green_merge_lands(desk: Desk, user: UserRepository, is_gone: bool):
+def test_a_green_merge_lands(desk: Desk, user: UserRepository, is_gone: bool) -> None:
     """The checks run on the merge, in a new tree if that of the loop is gone; the message says what to look at."""
     if is_gone:
         shutil.rmtree(f"{user.root}.l1")
@@ -119,7 +119,9 @@ def test_a_green_merge_lands(desk: Desk, user: UserRepository, is_gone: bool):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-def test_what_a_killed_loop_has_left_running_is_ended_before_a_merge_is_checked(desk: Desk, user: UserRepository):
+def test_what_a_killed_loop_has_left_running_is_ended_before_a_merge_is_checked(
+    desk: Desk, user: UserRepository
+) -> None:
     """A process with the mark of the loop is gone when the merge has landed, and the tree was used, and removed."""
     user.commit("More", OTHER)
     with marked(desk) as process:
@@ -130,7 +132,7 @@ def test_what_a_killed_loop_has_left_running_is_ended_before_a_merge_is_checked(
 
 
 @pytest.mark.skipif(os.getuid() != 0 or shutil.which("setpriv") is None, reason="needs processes of two users")
-def test_a_merge_is_checked_in_another_tree_if_a_process_cannot_be_ended(desk: Desk, user: UserRepository):
+def test_a_merge_is_checked_in_another_tree_if_a_process_cannot_be_ended(desk: Desk, user: UserRepository) -> None:
     """The tree that a process of another user may change is left, and the merge lands."""
     user.commit("More", OTHER)
     # Without this capability, root cannot kill processes of others.
@@ -145,7 +147,7 @@ def test_a_merge_is_checked_in_another_tree_if_a_process_cannot_be_ended(desk: D
     assert f"merge · check {CHECK} · green" in found.stderr
 
 
-def test_a_fast_forward_is_not_checked_again(desk: Desk, user: UserRepository):
+def test_a_fast_forward_is_not_checked_again(desk: Desk, user: UserRepository) -> None:
     """A commit that was checked lands at once, and an edit that is not committed stays."""
     user.write({"README": "not committed\n"})
     found = land(desk)
@@ -154,7 +156,7 @@ def test_a_fast_forward_is_not_checked_again(desk: Desk, user: UserRepository):
     assert "check" not in found.stderr
 
 
-def test_what_is_not_done_is_said(desk: Desk):
+def test_what_is_not_done_is_said(desk: Desk) -> None:
     """The result of a loop that was not done lands with a line that says how much of it there is."""
     desk.user.commit("Boxes", {"PROMPT.md": "- [ ] one\n- [ ] two\n- [ ] three\n"})
     desk.agent("worker", 'n=$(count worker); if [ $n -le 2 ]; then echo $n > done; else rm -f done; fi; reply "Add $n"')

@@ -21,7 +21,7 @@ OTHER_USER = 61_234
 
 @pytest.mark.skipif(os.getuid() != 0 or shutil.which("setpriv") is None, reason="needs processes of two users")
 @pytest.mark.parametrize("who", ["agent", "check", "hook"])
-def test_a_process_of_another_user_costs_the_tree(desk: Desk, who: str):
+def test_a_process_of_another_user_costs_the_tree(desk: Desk, who: str) -> None:
     """Penstock may not kill it, so the loop goes on in a new tree, and its end names the old one."""
     seconds = str(40_000 + os.getpid() % 10_000) + str(len(who))
     once = f'if [ ! -e "{desk.folder}/once" ]; then touch "{desk.folder}/once"; ' + (
@@ -54,7 +54,7 @@ def test_a_process_of_another_user_costs_the_tree(desk: Desk, who: str):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 @pytest.mark.parametrize("who", ["agent", "check", "hook"])
-def test_what_a_killed_loop_has_left_running_is_ended_before_it_goes_on(desk: Desk, who: str):
+def test_what_a_killed_loop_has_left_running_is_ended_before_it_goes_on(desk: Desk, who: str) -> None:
     """Penstock and all guards are killed at once: the process in the tree is gone when the loop has been resumed."""
     seconds = str(50_000 + os.getpid() % 10_000) + str(len(who))
     once = f'if [ ! -e "{desk.folder}/once" ]; then setsid sleep {seconds} </dev/null >/dev/null 2>&1 & '
@@ -98,7 +98,7 @@ def test_what_a_killed_loop_has_left_running_is_ended_before_it_goes_on(desk: De
 
 
 @pytest.mark.skipif(os.getuid() != 0 or shutil.which("setpriv") is None, reason="needs processes of two users")
-def test_what_a_killed_loop_has_left_and_cannot_be_ended_costs_the_tree(desk: Desk):
+def test_what_a_killed_loop_has_left_and_cannot_be_ended_costs_the_tree(desk: Desk) -> None:
     """The resumed loop goes on in another tree, and its end names the one that a process of another user may change."""
     seconds = str(60_000 + os.getpid() % 10_000)
     other = f"setpriv --reuid {OTHER_USER} --clear-groups setsid sleep {seconds} </dev/null >/dev/null 2>&1 & sleep 0.3"

@@ -23,7 +23,7 @@ from penstock.run import fallback
 pytestmark = pytest.mark.slow
 
 
-def test_l4_promises_do_not_end_a_loop(desk: Desk):
+def test_l4_promises_do_not_end_a_loop(desk: Desk) -> None:
     """An agent says every promise word at once and changes nothing, and the checks are red: status 1 after 3 rounds."""
     desk.agent("talker", 'reply "COMPLETE LOOP_COMPLETE ALL_TASKS_DONE EXIT_SIGNAL true"')
     status, state = desk.run(desk.settings("talker"))
@@ -33,7 +33,7 @@ def test_l4_promises_do_not_end_a_loop(desk: Desk):
     assert "stuck" in state.ended.reason
 
 
-def test_l5_a_loop_ends_by_the_fixed_point(desk: Desk):
+def test_l5_a_loop_ends_by_the_fixed_point(desk: Desk) -> None:
     """An agent that never says done finishes in round 2; round 3 changes nothing, and the status is 0."""
     desk.agent("worker", 'n=$(count worker); if [ $n = 1 ]; then echo a > half; else echo b > done; fi; reply "Add $n"')
     before = desk.user.state()
@@ -45,7 +45,7 @@ def test_l5_a_loop_ends_by_the_fixed_point(desk: Desk):
     assert desk.user.state() == before
 
 
-def test_l6_protected_files_are_back_before_the_check(desk: Desk):
+def test_l6_protected_files_are_back_before_the_check(desk: Desk) -> None:
     """An agent that edits the prompt, the configuration and the script of the check changes none of them."""
     desk.user.commit("Check", {"check.sh": "exit 1\n", "penstock.toml": "[output]\n"})
     desk.agent("cheat", 'echo "exit 0" > check.sh; echo x > PROMPT.md; rm penstock.toml; echo y >> new; reply "Done"')
@@ -58,7 +58,7 @@ def test_l6_protected_files_are_back_before_the_check(desk: Desk):
     assert desk.user.git("show", f"{tree}:penstock.toml") == "[output]"
 
 
-def test_l6_changed_tests_are_listed_to_the_reviewer(desk: Desk):
+def test_l6_changed_tests_are_listed_to_the_reviewer(desk: Desk) -> None:
     """Tests that an agent skips, and settings of tests that it edits, are named in the prompt of the reviewer."""
     desk.user.commit("Tests", {"tests/test_a.py": "def test_a(): ...\n", "conftest.py": "", "keep.py": ""})
     skip = "sed -i '1i import pytest; pytestmark = pytest.mark.skip' tests/test_a.py; echo x >> conftest.py"
@@ -71,7 +71,7 @@ def test_l6_changed_tests_are_listed_to_the_reviewer(desk: Desk):
     assert f"check whether they still test as much:\n\n```\n{listed}\n```" in prompt
 
 
-def test_l7_another_agent_takes_over_at_a_limit(desk: Desk):
+def test_l7_another_agent_takes_over_at_a_limit(desk: Desk) -> None:
     """The first agent is at its usage limit: the second works, and no round is charged for the first."""
     desk.agent("first", "limited 4102444800")
     desk.agent("second", 'touch done; reply "Add done"')
@@ -82,7 +82,7 @@ def test_l7_another_agent_takes_over_at_a_limit(desk: Desk):
     assert engine.state.used.rounds == 2
 
 
-def test_l7_all_agents_at_their_limits(desk: Desk):
+def test_l7_all_agents_at_their_limits(desk: Desk) -> None:
     """All agents are at their limits: status 6 without --wait."""
     desk.agent("first", "limited 4102444800")
     status, state = desk.run(desk.settings("first"))
@@ -90,7 +90,7 @@ def test_l7_all_agents_at_their_limits(desk: Desk):
     assert state.used.rounds == 0
 
 
-def test_l7_a_reset_that_is_near_is_waited_for(desk: Desk):
+def test_l7_a_reset_that_is_near_is_waited_for(desk: Desk) -> None:
     """The limit resets in a second: the loop waits for it and goes on with the same agent."""
     desk.agent(
         "first", 'if [ $(count first) = 1 ]; then limited $(($(date +%s) + 1)); else touch done; reply "Add"; fi'
@@ -100,7 +100,7 @@ def test_l7_a_reset_that_is_near_is_waited_for(desk: Desk):
     assert state.used.rounds == 2
 
 
-def test_l7_too_many_requests_are_not_charged(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+def test_l7_too_many_requests_are_not_charged(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two answers with status 429 are retried with the same agent, and no round is charged for them."""
     monkeypatch.setattr(fallback, "FIRST_WAIT_MS", 50)
     desk.agent("first", 'if [ $(count first) -le 2 ]; then failed 429; else touch done; reply "Add done"; fi')
@@ -112,7 +112,7 @@ def test_l7_too_many_requests_are_not_charged(desk: Desk, monkeypatch: pytest.Mo
     assert len((desk.scripts / "first.count").read_text().splitlines()) == 4
 
 
-def test_l7_words_about_limits_are_no_limit(desk: Desk):
+def test_l7_words_about_limits_are_no_limit(desk: Desk) -> None:
     """A reply that only talks about rate limits changes no agent."""
     desk.agent("first", 'touch done; reply "I handled the usage limit: 429 rate_limit_error, resets at 5pm"')
     desk.agent("second", 'reply "never"')
@@ -121,7 +121,7 @@ def test_l7_words_about_limits_are_no_limit(desk: Desk):
     assert {it.agent for it in state.rounds} == {"first"}
 
 
-def test_l8_a_running_agent_is_stopped_at_its_budget(desk: Desk):
+def test_l8_a_running_agent_is_stopped_at_its_budget(desk: Desk) -> None:
     """Tokens that pass the budget in mid-run cancel the agent, and the loop ends with 5."""
     message = '{"id":"m1","content":[{"type":"text","text":"a"}],"usage":{"input_tokens":900,"output_tokens":200}}'
     usage = f'{{"type":"assistant","message":{message}}}'
@@ -134,7 +134,7 @@ def test_l8_a_running_agent_is_stopped_at_its_budget(desk: Desk):
     assert work.cause == "budget"
 
 
-def test_l8_an_agent_that_reports_no_cost(desk: Desk):
+def test_l8_an_agent_that_reports_no_cost(desk: Desk) -> None:
     """With a budget of cost alone, an agent that reports none works for one step: status 5 says what to set."""
     desk.agent("silent", 'COST=null; touch half; reply "Add a part"')
     status, state = desk.run(desk.settings("silent", budget=LoopBudget(cost_usd=5.0)))
@@ -144,7 +144,7 @@ def test_l8_an_agent_that_reports_no_cost(desk: Desk):
     assert "the cost is unknown: silent does not report it" in state.ended.reason
 
 
-def test_l8_a_used_budget_needs_more(desk: Desk):
+def test_l8_a_used_budget_needs_more(desk: Desk) -> None:
     """A loop that ended with 5 ends so again without starting an agent, and goes on with more tokens."""
     desk.agent("worker", 'if [ $(count worker) = 2 ]; then touch done; else touch half; fi; reply "Add a part"')
     assert desk.run(desk.settings("worker", budget=LoopBudget(tokens=100)))[0] == 5
@@ -155,7 +155,7 @@ def test_l8_a_used_budget_needs_more(desk: Desk):
     assert state.used.tokens == 330
 
 
-def test_l8_a_resumed_loop_goes_on_only_with_more(desk: Desk):
+def test_l8_a_resumed_loop_goes_on_only_with_more(desk: Desk) -> None:
     """A loop that has used its rounds ends again when it is resumed without more of them, and counts on with more."""
     desk.agent("slow", 'n=$(count slow); echo $n > half; if [ $n -ge 3 ]; then touch done; fi; reply "Add $n"')
     status, state = desk.run(desk.settings("slow", budget=LoopBudget(rounds=2)))
@@ -167,7 +167,7 @@ def test_l8_a_resumed_loop_goes_on_only_with_more(desk: Desk):
     assert desk.subjects() == ["Add 3", "Add 4", "Add 5"]
 
 
-def test_l9_secrets_are_not_committed(desk: Desk):
+def test_l9_secrets_are_not_committed(desk: Desk) -> None:
     """A key, 20,000 files of dependencies and a large file are in no commit; status 4, and the reason names them."""
     junk = "mkdir -p node_modules; (cd node_modules; seq 20000 | xargs touch); head -c 20000000 /dev/zero > big.bin"
     desk.agent("leaky", f'touch done; echo "KEY=1" > prod.env; [ -e big.bin ] || {{ {junk}; }}; reply "Add"')
@@ -182,7 +182,7 @@ def test_l9_secrets_are_not_committed(desk: Desk):
         assert not [name for name in names if name in ("prod.env", "big.bin") or name.startswith("node_modules")]
 
 
-def test_a_held_file_is_committed_when_the_user_accepts_it(desk: Desk):
+def test_a_held_file_is_committed_when_the_user_accepts_it(desk: Desk) -> None:
     """A resume that accepts the file that ended the loop commits it, and no agent is asked to remove it again."""
     desk.agent("leaky", 'touch done; echo "KEY=1" > prod.env; reply "Add"')
     assert desk.run(desk.settings("leaky", accept=("*.env",)), name="l0")[0] == 0
@@ -201,7 +201,7 @@ def test_a_held_file_is_committed_when_the_user_accepts_it(desk: Desk):
     assert not any("add them to .gitignore" in path.read_text() for path in after)
 
 
-def test_l11_a_reviewer_changes_nothing(desk: Desk):
+def test_l11_a_reviewer_changes_nothing(desk: Desk) -> None:
     """What a reviewer writes into the tree is thrown away, and its approval counts."""
     desk.agent("worker", 'touch done; reply "Add done"')
     verdict = '{"type":"result","subtype":"success","is_error":false,"result":"{\\"approved\\": true}"}'
@@ -212,7 +212,7 @@ def test_l11_a_reviewer_changes_nothing(desk: Desk):
     assert desk.user.git("show", "penstock/l1:README") == "hello"
 
 
-def test_l11_prose_does_not_approve(desk: Desk):
+def test_l11_prose_does_not_approve(desk: Desk) -> None:
     """A reviewer that answers in prose, with an approval in a quotation, does not approve: nothing is committed."""
     desk.agent("worker", 'touch done; reply "Add done"')
     quoted = r'It says: {\\"approved\\": true}. Approved!'
@@ -222,7 +222,7 @@ def test_l11_prose_does_not_approve(desk: Desk):
     assert desk.user.git("for-each-ref", "refs/heads/penstock") == ""
 
 
-def test_l13_the_same_loop_twice(desk: Desk):
+def test_l13_the_same_loop_twice(desk: Desk) -> None:
     """A second process for the same loop is rejected by the lock."""
     desk.agent("worker", 'touch done; reply "Add done"')
     journal = desk.begin(desk.settings("worker"))
@@ -232,7 +232,7 @@ def test_l13_the_same_loop_twice(desk: Desk):
     Journal.open(journal.folder).close()
 
 
-def test_l16_a_green_base_without_changes(desk: Desk):
+def test_l16_a_green_base_without_changes(desk: Desk) -> None:
     """The checks are green on the base and the agent changes nothing: status 4, never 0."""
     desk.agent("idle", 'reply "Nothing to do."')
     status, state = desk.run(desk.settings("idle", checks=("true",)))
@@ -241,7 +241,7 @@ def test_l16_a_green_base_without_changes(desk: Desk):
     assert state.ended.reason == "nothing was changed; the agent says: Nothing to do."
 
 
-def test_l18_three_boxes_and_one_of_them_done(desk: Desk):
+def test_l18_three_boxes_and_one_of_them_done(desk: Desk) -> None:
     """Of three boxes only the first is worked on: the status is not 0."""
     desk.user.commit("Boxes", {"PROMPT.md": "- [ ] one\n- [ ] two\n- [ ] three\n"})
     desk.agent("lazy", 'touch done; reply "Add done"')
@@ -251,7 +251,7 @@ def test_l18_three_boxes_and_one_of_them_done(desk: Desk):
     assert state.ended.reason == "nothing was changed for: two; three"
 
 
-def test_a_message_reaches_the_next_prompt(desk: Desk):
+def test_a_message_reaches_the_next_prompt(desk: Desk) -> None:
     """What the user writes while the loop runs is in the prompt of the next round."""
     desk.agent("worker", 'cp "$DESK/prompt.$$" "$DESK/prompt.$(count worker)"; touch done; reply "Add done"')
     journal = desk.begin(desk.settings("worker"))
@@ -262,7 +262,7 @@ def test_a_message_reaches_the_next_prompt(desk: Desk):
     assert engine.state.messages[0].text == "use the new API"
 
 
-def test_a_stop_ends_the_running_agent(desk: Desk):
+def test_a_stop_ends_the_running_agent(desk: Desk) -> None:
     """A stop from another process cancels the agent that works; the tree is kept, and a resume goes on."""
     desk.agent("worker", 'if [ $(count worker) = 1 ]; then touch half; sleep 1000; fi; touch done; reply "Add"')
     journal = desk.begin(desk.settings("worker"))
@@ -283,7 +283,7 @@ def test_a_stop_ends_the_running_agent(desk: Desk):
     assert {"half", "done"} <= set(desk.files())
 
 
-def test_a_red_hook_of_the_user_is_a_red_check(desk: Desk):
+def test_a_red_hook_of_the_user_is_a_red_check(desk: Desk) -> None:
     """The user's pre-commit hook runs over the tree; what it rejects is not committed."""
     hook = desk.user.root / ".git" / "hooks" / "pre-commit"
     hook.write_text("#!/bin/sh\ntest ! -e bad || { echo bad file; exit 1; }\n")
@@ -297,7 +297,7 @@ def test_a_red_hook_of_the_user_is_a_red_check(desk: Desk):
     assert "bad" not in desk.files()
 
 
-def test_l17_denied_edits_are_not_done(desk: Desk):
+def test_l17_denied_edits_are_not_done(desk: Desk) -> None:
     """The agent's edit is denied, the base is green, and nothing was changed: status 4 names the edit."""
     call = '{"id":"m1","content":[{"type":"tool_use","id":"t1","name":"Edit","input":{"file_path":"a.py"}}]}'
     answer = '{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,"content":"denied"}]}'
@@ -314,7 +314,7 @@ def test_l17_denied_edits_are_not_done(desk: Desk):
     assert "edits were denied: Edit a.py" in state.ended.reason
 
 
-def test_l17_denied_commands_are_counted(desk: Desk):
+def test_l17_denied_commands_are_counted(desk: Desk) -> None:
     """The agent's command is denied and nothing was changed: the reason counts it and names the flag."""
     call = '{"id":"m1","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"make test"}}]}'
     answer = '{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,"content":"denied"}]}'
@@ -331,7 +331,7 @@ def test_l17_denied_commands_are_counted(desk: Desk):
     assert "and 1 action was denied; a new loop with --allow all permits that" in state.ended.reason
 
 
-def test_commits_are_signed_if_the_user_wants_it(desk: Desk, tmp_path: Path):
+def test_commits_are_signed_if_the_user_wants_it(desk: Desk, tmp_path: Path) -> None:
     """With `sign`, each commit of the loop has a signature that git verifies with the user's key."""
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
@@ -346,7 +346,7 @@ def test_commits_are_signed_if_the_user_wants_it(desk: Desk, tmp_path: Path):
     assert desk.user.git("log", "-1", "--format=%G?", "penstock/l2") == "N"
 
 
-def test_the_worker_is_asked_for_subjects_as_the_users(desk: Desk):
+def test_the_worker_is_asked_for_subjects_as_the_users(desk: Desk) -> None:
     """If all of the user's commits have the form of Conventional Commits, the prompt asks for it."""
     desk.agent("worker", 'cp "$DESK/prompt.$$" "$DESK/prompt.$(count worker)"; touch done; reply "feat: add done"')
     assert desk.run(desk.settings("worker"))[0] == 0
@@ -358,7 +358,7 @@ def test_the_worker_is_asked_for_subjects_as_the_users(desk: Desk):
     assert desk.subjects("penstock/l2") == ["feat: add done"]
 
 
-def test_a_prompt_that_an_agent_cannot_get_fails_its_rounds(desk: Desk):
+def test_a_prompt_that_an_agent_cannot_get_fails_its_rounds(desk: Desk) -> None:
     """An agent that cannot be started with its prompt fails and is charged, and the loop ends by its rules."""
     desk.agent("argument", 'reply "never"')
     desk.configure(f'[agents.argument]\nadapter = "claude"\ncommand = ["sh", "{desk.scripts}/argument.sh"]\n'
@@ -371,7 +371,7 @@ def test_a_prompt_that_an_agent_cannot_get_fails_its_rounds(desk: Desk):
     assert "too long for argument" in state.rounds[0].work.reason
 
 
-def test_an_output_with_a_nul_reaches_an_agent_by_argument(desk: Desk):
+def test_an_output_with_a_nul_reaches_an_agent_by_argument(desk: Desk) -> None:
     """The output of a check may have any bytes; an agent that gets its prompt as an argument gets it without NUL."""
     desk.agent("argument", 'touch done; reply "Add done"')
     desk.configure(f'[agents.argument]\nadapter = "claude"\ncommand = ["sh", "{desk.scripts}/argument.sh"]\n'
@@ -380,7 +380,7 @@ def test_an_output_with_a_nul_reaches_an_agent_by_argument(desk: Desk):
     assert status == 0
 
 
-def test_a_conversation_is_not_resumed_by_an_agent_that_cannot(desk: Desk):
+def test_a_conversation_is_not_resumed_by_an_agent_that_cannot(desk: Desk) -> None:
     """--keep-session begins a new conversation in each round with an agent that resumes none."""
     desk.agent("worker", 'touch done; reply "Add done"')
     status, state = desk.run(desk.settings("worker", keep_session=True))
@@ -388,14 +388,14 @@ def test_a_conversation_is_not_resumed_by_an_agent_that_cannot(desk: Desk):
     assert state.used.rounds == 2
 
 
-def test_a_check_with_a_very_long_word(desk: Desk):
+def test_a_check_with_a_very_long_word(desk: Desk) -> None:
     """A word of a check that is too long for a path is no file that is protected."""
     journal = desk.begin(desk.settings("worker", checks=("echo " + "x" * 5_000,)))
     assert "penstock.toml" in fold(journal.rows).settings.protect
     journal.close()
 
 
-def test_a_repository_whose_path_is_not_utf_8(desk: Desk, tmp_path: Path):
+def test_a_repository_whose_path_is_not_utf_8(desk: Desk, tmp_path: Path) -> None:
     """A path that the journal cannot have is an error at the start."""
     folder = os.fsencode(tmp_path) + b"/a\xff"
     desk.user.root.parent.rename(os.fsdecode(folder))
@@ -403,7 +403,7 @@ def test_a_repository_whose_path_is_not_utf_8(desk: Desk, tmp_path: Path):
         begin_loop(desk.data, Path(os.fsdecode(folder)) / "app" / "PROMPT.md", desk.settings("worker"), "l1")
 
 
-def test_the_subject_of_a_commit_is_the_first_line_of_the_reply(desk: Desk):
+def test_the_subject_of_a_commit_is_the_first_line_of_the_reply(desk: Desk) -> None:
     """A long reply is kept in part, and its first line is nevertheless the subject."""
     desk.agent("worker", f'touch done; reply "Add the parser\\n\\n{"many words " * 400}"')
     status, _ = desk.run(desk.settings("worker"))
@@ -411,7 +411,7 @@ def test_the_subject_of_a_commit_is_the_first_line_of_the_reply(desk: Desk):
     assert desk.subjects() == ["Add the parser"]
 
 
-def test_l9_a_token_in_a_reply_is_in_no_commit(desk: Desk):
+def test_l9_a_token_in_a_reply_is_in_no_commit(desk: Desk) -> None:
     """A token that an agent repeats in its reply is in no subject, row or later prompt, and bytecode is no fault."""
     token = "ghp_" + "0123456789abcdefghijABCDEFGHIJ456789"
     cache = "mkdir -p src/__pycache__; echo x > src/__pycache__/a.cpython-311.pyc"
@@ -425,7 +425,7 @@ def test_l9_a_token_in_a_reply_is_in_no_commit(desk: Desk):
     assert all(token not in path.read_text() for path in desk.scripts.glob("prompt.*"))
 
 
-def test_a_loop_of_a_sub_directory_works_there(desk: Desk):
+def test_a_loop_of_a_sub_directory_works_there(desk: Desk) -> None:
     """Agent, check and setup start in the directory of the tree that is that of the user; the row names it."""
     desk.agent("worker", 'pwd > where; touch done; reply "Add done"')
     settings = desk.settings("worker", setup="pwd -P > ../setup.txt", checks=("test -e done && test -e a.py",))
@@ -443,7 +443,7 @@ def test_a_loop_of_a_sub_directory_works_there(desk: Desk):
 
 
 @pytest.mark.parametrize("instead", ["ln -s {user}/src src", "echo file > src", "ln -s / src", "true"])
-def test_a_sub_directory_that_is_gone(desk: Desk, instead: str):
+def test_a_sub_directory_that_is_gone(desk: Desk, instead: str) -> None:
     """A directory that an agent removes, or replaces by a link or a file, stops no loop and is never followed."""
     replace = f"cd ..; rm -r src; {instead.format(user=desk.user.root)}"
     desk.agent("worker", f'n=$(count worker); pwd -P >> "$DESK/where"; [ $n = 1 ] && ({replace}); reply "Work $n"')
@@ -465,7 +465,7 @@ def test_a_sub_directory_that_is_gone(desk: Desk, instead: str):
     assert (instead == "true") is (red.reason == "")
 
 
-def test_files_that_a_check_of_a_sub_directory_names_are_protected(desk: Desk):
+def test_files_that_a_check_of_a_sub_directory_names_are_protected(desk: Desk) -> None:
     """A check names files from its own directory."""
     desk.user.commit("Check", {"src/check.sh": "test -e done\n"})
     journal = begin_loop(

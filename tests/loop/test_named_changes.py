@@ -122,7 +122,7 @@ def script(random_: random.Random, desk: Desk, numbers: list[int], *, is_harm: b
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_end_names_each_change_and_how_to_undo_it(desk: Desk, seed: int):
+def test_the_end_names_each_change_and_how_to_undo_it(desk: Desk, seed: int) -> None:
     """Every ref, push, entry of the stash, setting, hook and file that differs is named by `loop` and `loop status`."""
     random_ = random.Random(seed)
     user, remote = desk.user, prepared(desk)

@@ -80,7 +80,7 @@ def unmount(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_attack_in_the_place_of_the_tree_reaches_nothing_of_the_users(desk: Desk, seed: int):
+def test_an_attack_in_the_place_of_the_tree_reaches_nothing_of_the_users(desk: Desk, seed: int) -> None:
     """The user's files, index, refs and settings are equal to the byte; nothing hangs, and no process is left."""
     random_ = random.Random(seed)
     user = desk.user

@@ -301,7 +301,7 @@ def judge_base_tests(settings: Settings, ended: list[tuple[Step, Result]]) -> No
 
 @examples(60, 3_000)
 @given(loops, prompts, st.data())
-def test_a_loop_keeps_its_promises(given_settings: Settings, prompt: str, data: st.DataObject):
+def test_a_loop_keeps_its_promises(given_settings: Settings, prompt: str, data: st.DataObject) -> None:
     """Whatever agents, checks, reviewers and hooks do, the loop ends within its budgets and 0 is proved."""
     loop = Simulation(given_settings, answer(data), prompt)
     run(loop)
@@ -314,7 +314,7 @@ def test_a_loop_keeps_its_promises(given_settings: Settings, prompt: str, data: 
 
 @examples(30, 1_000)
 @given(loops, prompts, st.data())
-def test_every_prefix_folds_and_decides_the_same(given_settings: Settings, prompt: str, data: st.DataObject):
+def test_every_prefix_folds_and_decides_the_same(given_settings: Settings, prompt: str, data: st.DataObject) -> None:
     """A crash after any row: the rows that are left fold to the state that was there, and to the same decision."""
     loop = Simulation(given_settings, answer(data), prompt)
     run(loop)
@@ -344,7 +344,7 @@ def remove_tree(loop: Simulation, candidate: int) -> None:
 
 @examples(30, 1_000)
 @given(loops, prompts, st.data())
-def test_a_crash_at_any_row_keeps_the_promises(given_settings: Settings, prompt: str, data: st.DataObject):
+def test_a_crash_at_any_row_keeps_the_promises(given_settings: Settings, prompt: str, data: st.DataObject) -> None:
     """A loop that crashes while each of its steps runs, and is resumed, still keeps its promises."""
     loop = Simulation(given_settings, answer(data), prompt)
     for _ in range(MAX_STEPS):

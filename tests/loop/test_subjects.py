@@ -21,12 +21,12 @@ FORM = ["fix: a", "feat(parser): b", "refactor!: c", "docs: d", "Chore(deps)!: e
         ([], False),
     ],
 )
-def test_subjects_in_the_form_of_conventional_commits(subjects: list[str], expected: bool):
+def test_subjects_in_the_form_of_conventional_commits(subjects: list[str], expected: bool) -> None:
     """All of the user's last commits have to have the form, and a few are no habit."""
     assert is_conventional(subjects) is expected
 
 
-def test_the_subject_is_the_first_line_of_the_reply():
+def test_the_subject_is_the_first_line_of_the_reply() -> None:
     """Marks of Markdown around it are left out, and so is what does not fit into a line."""
     assert subject_of("\n**fix(parser): accept `x`**\n\nMore.", "", "p") == "fix(parser): accept `x`"
     assert subject_of("`fix: a`", "", "p") == "fix: a"

@@ -23,6 +23,6 @@ from penstock.loop.tasks import open_tasks
         ("- [ ] first\r\n- [ ] second\r\n", ("first", "second")),
     ],
 )
-def test_open_boxes_are_the_tasks(text: str, tasks: tuple[str, ...]):
+def test_open_boxes_are_the_tasks(text: str, tasks: tuple[str, ...]) -> None:
     """Open boxes at the top level, outside code and comments, are tasks with the lines below them."""
     assert open_tasks(text) == tasks

@@ -61,7 +61,7 @@ def make_dirty(user: UserRepository, *, rebase: bool) -> None:
 # --- L2: what a loop leaves as it is --------------------------------------------------------------------
 
 
-def test_l2_a_loop_leaves_the_users_repository_as_it_is(desk: Desk):
+def test_l2_a_loop_leaves_the_users_repository_as_it_is(desk: Desk) -> None:
     """A dirty checkout in a rebase is the same to the byte after a loop, a kill, a resume, and a landing that fails."""
     make_dirty(desk.user, rebase=True)
     desk.agent("worker", 'touch done; reply "Add done"')
@@ -79,7 +79,7 @@ def test_l2_a_loop_leaves_the_users_repository_as_it_is(desk: Desk):
     assert desk.user.state() == before
 
 
-def test_l2_landing_leaves_what_is_not_committed(desk: Desk):
+def test_l2_landing_leaves_what_is_not_committed(desk: Desk) -> None:
     """After a landing only the branch, its files and their place in the index are new; all else is as it was."""
     make_dirty(desk.user, rebase=False)
     desk.agent("worker", 'touch done; reply "Add done"')
@@ -103,7 +103,7 @@ def test_l2_landing_leaves_what_is_not_committed(desk: Desk):
 @pytest.mark.parametrize("script", HOSTILE.values(), ids=HOSTILE.keys())
 def test_l3_a_hostile_agent_changes_nothing_of_the_users(
     desk: Desk, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     """Whatever an agent does in its tree: the user's repository is as before, the round's result is its tree, and
     nothing planted is run, though the check runs git."""
     planted = tmp_path / "planted"
@@ -131,7 +131,7 @@ def test_l3_a_hostile_agent_changes_nothing_of_the_users(
 @pytest.mark.parametrize(("script", "expected"), REACHED.values(), ids=REACHED.keys())
 def test_l3_what_an_agent_reaches_by_path_is_reported(
     desk: Desk, script: str, expected: set[tuple[str, str, bool]], monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     """A change by the path of the user's repository is in the journal with the command that undoes it; harm ends the
     loop with 4 before anything is committed."""
     user = desk.user
@@ -164,7 +164,7 @@ def test_l3_what_an_agent_reaches_by_path_is_reported(
     assert {name for name in changed if not name.startswith("/.git/logs/")} <= {"/.git/index", "/.git/ORIG_HEAD"}
 
 
-def test_l3_a_check_that_reaches_the_repository_ends_the_loop(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+def test_l3_a_check_that_reaches_the_repository_ends_the_loop(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A check runs the agent's code: a branch that it removes is reported with the command that restores it."""
     desk.user.git("branch", "other")
     monkeypatch.setenv("USER_REPO", str(desk.user.root))
@@ -179,7 +179,7 @@ def test_l3_a_check_that_reaches_the_repository_ends_the_loop(desk: Desk, monkey
     assert desk.user.state()["refs"] == before["refs"]
 
 
-def test_l3_a_reviewer_that_reaches_the_repository_ends_the_loop(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+def test_l3_a_reviewer_that_reaches_the_repository_ends_the_loop(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The approval of a reviewer that removes a branch of the user's does not count."""
     desk.user.git("branch", "other")
     monkeypatch.setenv("USER_REPO", str(desk.user.root))
@@ -230,7 +230,7 @@ def run_beside_user(desk: Desk, script: str) -> tuple[int, LoopState, Watcher]:
         journal.close()
 
 
-def test_l12_the_user_works_while_the_loop_runs(desk: Desk):
+def test_l12_the_user_works_while_the_loop_runs(desk: Desk) -> None:
     """Commits, another branch and edits of the user are reported and no harm; the result lands on the new branch."""
     status, state, watcher = run_beside_user(desk, "echo 2 > src/a.py")
     assert status == 0
@@ -245,7 +245,7 @@ def test_l12_the_user_works_while_the_loop_runs(desk: Desk):
     assert (desk.user.root / "src/a.py").read_text() == "2\n"
 
 
-def test_l12_an_overlap_is_not_landed(desk: Desk):
+def test_l12_an_overlap_is_not_landed(desk: Desk) -> None:
     """Lines that the user and the loop have changed are named; nothing lands, and no file gets marks of a conflict."""
     status, _, _ = run_beside_user(desk, "echo 2 > src/b.py")
     assert status == 0
@@ -256,7 +256,7 @@ def test_l12_an_overlap_is_not_landed(desk: Desk):
     assert desk.user.state() == before
 
 
-def test_l12_a_file_in_the_way_is_not_overwritten(desk: Desk):
+def test_l12_a_file_in_the_way_is_not_overwritten(desk: Desk) -> None:
     """A file that the user is editing, and that the result changes, is named; nothing lands."""
     status, _, _ = run_beside_user(desk, "echo 2 > README")
     assert status == 0
@@ -267,7 +267,7 @@ def test_l12_a_file_in_the_way_is_not_overwritten(desk: Desk):
     assert desk.user.state() == before
 
 
-def test_a_conflict_is_resolved_in_the_tree_of_the_loop(desk: Desk):
+def test_a_conflict_is_resolved_in_the_tree_of_the_loop(desk: Desk) -> None:
     """`land --resolve` merges the user's branch into the tree, and an agent resolves it. The user's repository is as it
     was until the result lands, as a fast-forward."""
     desk.agent("worker", 'if grep -q "<<<<" src/a.py; then echo "a = 5" > src/a.py; reply "Resolve a"; exit; fi; '
@@ -292,7 +292,7 @@ def test_a_conflict_is_resolved_in_the_tree_of_the_loop(desk: Desk):
 # --- L13: several loops ----------------------------------------------------------------------------------
 
 
-def test_l13_ten_loops_at_once(desk: Desk):
+def test_l13_ten_loops_at_once(desk: Desk) -> None:
     """Ten loops of one repository end with their own branches, and leave the user's repository as it was."""
     desk.agent("worker", 'touch done; reply "Add done"')
     before = desk.user.state()
@@ -315,7 +315,7 @@ def test_l13_ten_loops_at_once(desk: Desk):
 # --- L19, L20: kinds of repositories ----------------------------------------------------------------------
 
 
-def test_l19_filters_excludes_and_line_ends_are_those_of_the_user(desk: Desk):
+def test_l19_filters_excludes_and_line_ends_are_those_of_the_user(desk: Desk) -> None:
     """A clean filter, info/exclude, info/attributes and autocrlf of the local configuration count in a loop."""
     user = desk.user
     user.git("config", "filter.rot.clean", "tr a-z b-za")
@@ -335,7 +335,7 @@ def test_l19_filters_excludes_and_line_ends_are_those_of_the_user(desk: Desk):
     assert user.git("cat-file", "-s", "penstock/l1:text") == "4"
 
 
-def test_l20_a_shallow_clone(desk: Desk, tmp_path: Path):
+def test_l20_a_shallow_clone(desk: Desk, tmp_path: Path) -> None:
     """A loop works in a shallow clone, and its branch ends where the history of the clone ends."""
     clone = tmp_path / "shallow" / "app"
     desk.user.git("clone", "-q", "--depth=1", f"file://{desk.user.root}", str(clone))
@@ -345,7 +345,7 @@ def test_l20_a_shallow_clone(desk: Desk, tmp_path: Path):
     assert desk.user.git("log", "--format=%s", "penstock/l1", cwd=clone) == "Add done\nAsk"
 
 
-def test_l20_a_partial_clone_and_submodules(desk: Desk, tmp_path: Path):
+def test_l20_a_partial_clone_and_submodules(desk: Desk, tmp_path: Path) -> None:
     """A partial clone, and submodules without a setup, are rejected before anything is made."""
     desk.user.git("config", "uploadpack.allowFilter", "true")
     clone = tmp_path / "partial" / "app"
@@ -360,7 +360,7 @@ def test_l20_a_partial_clone_and_submodules(desk: Desk, tmp_path: Path):
     assert not (desk.data / "loops").exists()
 
 
-def test_l20_submodules_with_a_setup(desk: Desk, tmp_path: Path):
+def test_l20_submodules_with_a_setup(desk: Desk, tmp_path: Path) -> None:
     """With a setup that fetches them, submodules are in the tree, and are held back from no commit."""
     other = UserRepository(tmp_path / "other")
     desk.user.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other.root), "sub")
@@ -392,7 +392,7 @@ PIPES = {
 
 @pytest.mark.parametrize("name", PIPES)
 @pytest.mark.parametrize("who", ["agent", "check"])
-def test_a_pipe_in_the_users_git_directory_stops_nothing(desk: Desk, name: str, who: str):
+def test_a_pipe_in_the_users_git_directory_stops_nothing(desk: Desk, name: str, who: str) -> None:
     """It is moved out and named with the place where it is, and the loop ends at once: no git waits for it."""
     git = desk.user.root / ".git"
     (git / "info").mkdir(exist_ok=True)

@@ -14,7 +14,7 @@ from penstock.loop.verdict import NO_VERDICT, verdict_of
         '```\n{"approved": true}\n```\n',
     ],
 )
-def test_one_json_object_approves(reply: str):
+def test_one_json_object_approves(reply: str) -> None:
     """A reply that is one JSON object, at most in one code fence, is a verdict."""
     assert verdict_of(reply).approved
 
@@ -38,14 +38,14 @@ def test_one_json_object_approves(reply: str):
         '{"approved": true\ud800}',
     ],
 )
-def test_everything_else_does_not_approve(reply: str):
+def test_everything_else_does_not_approve(reply: str) -> None:
     """L11: prose, a verdict that is quoted in prose, and JSON of another shape do not approve."""
     verdict = verdict_of(reply)
     assert not verdict.approved
     assert verdict.remarks == (NO_VERDICT,)
 
 
-def test_remarks_are_read_and_bounded():
+def test_remarks_are_read_and_bounded() -> None:
     """Remarks are kept in their order, without empty ones, and a flood of them is cut."""
     verdict = verdict_of('{"approved": false, "remarks": ["no test", " ", "a typo"]}')
     assert verdict.remarks == ("no test", "a typo")

@@ -52,7 +52,7 @@ def lives(pid: int) -> bool:
         return False
 
 
-def test_marked_processes_and_all_below_them_are_ended(start, tmp_path: Path):
+def test_marked_processes_and_all_below_them_are_ended(start, tmp_path: Path) -> None:
     """One below that has no mark of its own is ended too; one with another value goes on."""
     process, child = start(str(tmp_path))
     other, other_child = start(str(tmp_path) + "2")
@@ -63,7 +63,7 @@ def test_marked_processes_and_all_below_them_are_ended(start, tmp_path: Path):
     assert lives(other_child)
 
 
-def test_this_process_and_those_above_are_spared(tmp_path: Path):
+def test_this_process_and_those_above_are_spared(tmp_path: Path) -> None:
     """A marked shell that calls it, and the process itself, go on; what the shell had left running is ended."""
     code = f"from penstock.run.marked import end_marked; print(end_marked({NAME!r}, {str(tmp_path)!r}))"
     line = f'sleep 3000 & "{sys.executable}" -c "{code}"; kill -0 $! 2>/dev/null; wait $!; echo $?'
@@ -73,7 +73,7 @@ def test_this_process_and_those_above_are_spared(tmp_path: Path):
     assert done.stdout.split() == ["True", "137"], done.stderr
 
 
-def test_nothing_is_marked(tmp_path: Path):
+def test_nothing_is_marked(tmp_path: Path) -> None:
     """Without a marked process nothing is waited for."""
     assert end_marked(NAME, str(tmp_path))
 
@@ -81,7 +81,7 @@ def test_nothing_is_marked(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0 or shutil.which("setpriv") is None, reason="needs processes of two users")
 @pytest.mark.parametrize("is_cleared", [False, True])
-def test_a_process_that_cannot_be_ended_is_left(tmp_path: Path, is_cleared: bool):
+def test_a_process_that_cannot_be_ended_is_left(tmp_path: Path, is_cleared: bool) -> None:
     """Another user's process is left, also if it has lost the mark and the marked process above it was ended."""
     child = f"setpriv --reuid {OTHER_USER} --clear-groups {'env -i ' if is_cleared else ''}sleep 3000"
     env = {**os.environ, NAME: str(tmp_path)}

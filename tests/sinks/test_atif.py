@@ -107,7 +107,7 @@ def claude_lines() -> list[bytes]:
 
 def test_what_the_format_has_no_field_for_is_extra() -> None:
     """Superseded texts, notices, questions, arguments that are no object, results without their call."""
-    base = {"agent": "a"}
+    base: dict[str, Any] = {"agent": "a"}
     events: list[ev.Event] = [
         ev.MessageStarted(1, **base),
         ev.BlockStarted(1, "text", 1, **base),

@@ -64,8 +64,9 @@ def check(agent: str, data: bytes, what: str) -> None:
     for name, sink in text_sinks():
         text = sink.render(events) + sink.close()  # of the sink itself, without the writer's help: as a log gets it
         assert_harmless(text, f"{what}, {name}", styled=True, ci=name != "github")
-    for name, programs in {"reply": ReplySink(), "chunks": ChunksSink(), "ndjson": NdjsonSink()}.items():
-        assert_harmless(on_terminal(programs, events), f"{what}, {name}")
+    programs: dict[str, Sink] = {"reply": ReplySink(), "chunks": ChunksSink(), "ndjson": NdjsonSink()}
+    for name, program in programs.items():
+        assert_harmless(on_terminal(program, events), f"{what}, {name}")
     shown = on_terminal(NdjsonSink(), events).splitlines()
     assert list(map(msgspec.json.decode, shown)) == list(map(msgspec.json.decode, encode(events).splitlines())), what
 

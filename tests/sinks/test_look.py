@@ -23,9 +23,9 @@ SGR = re.compile(r"\x1b\[[0-9;]*m")
 A: dict[str, Any] = {"agent": "a"}
 
 
-def show(*events: Any, mode: Any = "none", **look: Any) -> str:
+def show(*events: Any, mode: str = "none", **look: Any) -> str:
     """What a sink writes for the events, one at a time; without colours each mode writes the same."""
-    outputs = []
+    outputs: list[str] = []
     for each in ("none", "full"):
         sink = TextSink(each, **look)
         outputs.append("".join(sink.render([event]) for event in events) + sink.close())
@@ -81,7 +81,7 @@ def test_a_streamed_path_is_relative_too(size: int) -> None:
     for path, shown in [("/demo/src/a.py", "src/a.py"), ("/demonstration/a", "/demonstration/a"), ("/demo", "/demo")]:
         wire = f'{{"file_path": "{path}", "limit": 3}}'
         pieces = [wire[at : at + size] for at in range(0, len(wire), size)]
-        events = [ev.BlockStarted(1, "tool_input", 1, name="Read", call_id="c", **A)]
+        events: list[ev.Event] = [ev.BlockStarted(1, "tool_input", 1, name="Read", call_id="c", **A)]
         events += [ev.Delta(1, "tool_input", piece, **A) for piece in pieces]
         events += [ev.BlockEnded(1, "tool_input", wire, True, **A), call("Read", {"file_path": path, "limit": 3})]
         assert show(*events, cwd="/demo") == f"[a] ▸ read {shown}\n"
@@ -463,7 +463,7 @@ def test_what_was_refused_is_named() -> None:
     assert show(ran, asked, nobody, denied, end, guidance=guidance).endswith(f"{last}: --allow all\n")
     allowed = ev.QuestionAnswered("q", "person", "y", **A)
     assert "rm" not in show(ran, asked, allowed, end).rpartition("done")[2]
-    many = [call("Read", {"file_path": f"f{n}"}, f"c{n}") for n in range(5)]
+    many: list[ev.Event] = [call("Read", {"file_path": f"f{n}"}, f"c{n}") for n in range(5)]
     many += [result("no", f"c{n}", is_error=True, refused=True) for n in range(5)]
     shown = show(*many, ev.RunEnded("ok", "", 1, refused=5, **A))
     assert shown.endswith("\n    5 actions were refused (f0; f1; f2; …)\n")

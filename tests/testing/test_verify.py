@@ -14,21 +14,26 @@ from penstock.events import Event
 from penstock.testing.verify import Violation, verify, verify_cut
 
 ME: dict[str, Any] = {"agent": "x"}
-run_started = partial(events.RunStarted, **ME)
-message_started = partial(events.MessageStarted, **ME)
-block_started = partial(events.BlockStarted, **ME)
-delta = partial(events.Delta, **ME)
-revised = partial(events.BlockRevised, **ME)
-notice = partial(events.Notice, "info", "status", "working", **ME)
-replied = partial(events.Replied, **ME)
+run_started = partial(events.RunStarted, agent="x")
+message_started = partial(events.MessageStarted, agent="x")
+block_started = partial(events.BlockStarted, agent="x")
+delta = partial(events.Delta, agent="x")
+revised = partial(events.BlockRevised, agent="x")
+notice = partial(events.Notice, "info", "status", "working", agent="x")
+replied = partial(events.Replied, agent="x")
 
 
-def block_ended(block: int, kind: str, text: str, complete: bool = True, **more: Any) -> Event:
+def unknown(value: object) -> Any:
+    """Return a value that the types of events forbid, as a stream of another version may have it."""
+    return value
+
+
+def block_ended(block: int, kind: events.Kind, text: str, complete: bool = True, **more: Any) -> Event:
     """The end of a block, whole unless told otherwise."""
     return events.BlockEnded(block, kind, text, complete, **ME, **more)
 
 
-def message_ended(message: int, status: str = "ok", **more: Any) -> Event:
+def message_ended(message: int, status: events.MessageStatus = "ok", **more: Any) -> Event:
     """The end of a message, `ok` unless told otherwise."""
     return events.MessageEnded(message, status, **ME, **more)
 
@@ -43,12 +48,12 @@ def returned(call_id: str, text: str = "a.txt", complete: bool = True, **more: A
     return events.ToolReturned(call_id, text, False, complete, **ME, **more)
 
 
-def ended(reply: str = "", outcome: str = "ok", rounds: int = 1, **more: Any) -> Event:
+def ended(reply: str = "", outcome: events.Outcome = "ok", rounds: int = 1, **more: Any) -> Event:
     """The end of the run."""
     return events.RunEnded(outcome, reply, rounds, **ME, **more)
 
 
-def block(number: int, *deltas: str, kind: str = "text", complete: bool = True, **more: Any) -> list[Event]:
+def block(number: int, *deltas: str, kind: events.Kind = "text", complete: bool = True, **more: Any) -> list[Event]:
     """A block with its deltas; `more` goes to each of its events."""
     return [
         block_started(number, kind, **more),
@@ -57,7 +62,7 @@ def block(number: int, *deltas: str, kind: str = "text", complete: bool = True, 
     ]
 
 
-def message(number: int, *inner: Event, status: str = "ok", **more: Any) -> list[Event]:
+def message(number: int, *inner: Event, status: events.MessageStatus = "ok", **more: Any) -> list[Event]:
     """A message that holds `inner`; `more` goes to its start and end."""
     return [message_started(number, **more), *inner, message_ended(number, status, **more)]
 
@@ -336,7 +341,7 @@ BAD: dict[str, tuple[int, int, list[Event]]] = {
     "block outside of a message": (2, 0, [*block(1, "hi"), ended()]),
     "block in a lane without a message": (2, 1, in_message(*block(1, "hi", **SUB))),
     "block of another message": (2, 1, in_message(block_started(1, "text", message=7), TEXT, END)),
-    "block of a closed value outside the table": (2, 1, in_message(*block(1, "hi", kind="code"))),
+    "block of a closed value outside the table": (2, 1, in_message(*block(1, "hi", kind=unknown("code")))),
     # life cycle: messages
     "message inside a message": (
         2,
@@ -398,7 +403,7 @@ BAD: dict[str, tuple[int, int, list[Event]]] = {
     "run starts inside a message": (2, 1, in_message(run_started())),
     "reply in a sub-agent": (2, 0, [replied("hi", False, **SUB), ended("hi")]),
     "run ends in a sub-agent": (2, 0, [ended(**SUB)]),
-    "notice code outside of the table": (2, 0, [events.Notice("info", "chatter", "x", **ME), ended()]),
+    "notice code outside of the table": (2, 0, [events.Notice("info", unknown("chatter"), "x", **ME), ended()]),
     # discontinuity
     "revised to the same text while open": (5, 3, in_message(START, TEXT, revised(1, "text", "hi"), END)),
     "revised to the same text late": (5, 5, [*message(1, START, TEXT, END), revised(1, "text", "hi"), ended()]),
@@ -411,7 +416,7 @@ BAD: dict[str, tuple[int, int, list[Event]]] = {
     "revision of another kind": (2, 4, in_message(START, TEXT, END, revised(1, "thinking", "ho"))),
     "revision in another lane": (2, 4, in_message(START, TEXT, END, revised(1, "text", "ho", **SUB))),
     # attempts
-    "status outside of the table": (6, 1, [*message(1, status="retried"), ended()]),
+    "status outside of the table": (6, 1, [*message(1, status=unknown("retried")), ended()]),
     "reply of a superseded message": (
         6,
         10,
@@ -459,11 +464,11 @@ BAD: dict[str, tuple[int, int, list[Event]]] = {
     "open message of a sub-agent at the end": (7, 1, [message_started(1, **SUB), ended()]),
     "open block at the end": (7, 4, [*message(1, called("a")), *output(1, "a", "o")[:1], ended()]),
     "open call at the end": (7, 3, [*message(1, called("a")), ended()]),
-    "outcome outside of the table": (7, 0, [ended(outcome="success")]),
+    "outcome outside of the table": (7, 0, [ended(outcome=unknown("success"))]),
     "rounds below 0": (7, 0, [ended(rounds=-1)]),
     "outcome empty with a reply": (7, 0, [ended("hi", outcome="empty")]),
-    "rounds that are no number": (7, 0, [ended(rounds="many")]),
-    "reply that is no text": (7, 0, [replied(None, False), ended()]),
+    "rounds that are no number": (7, 0, [ended(rounds=unknown("many"))]),
+    "reply that is no text": (7, 0, [replied(unknown(None), False), ended()]),
 }
 
 # These have more than one thing wrong: a bad value is not read on, or an early mistake leaves something open.

@@ -17,7 +17,9 @@ import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 from saver import save_until_ended
 
@@ -144,26 +146,24 @@ def one_run(folder: Path, way: str, seed: int, calls: int) -> bool:
     state = DocumentState(folder / "data", "an-id")
     state.directory.mkdir(parents=True)
     saver = start_saver(path, log, seed) if way == "exchange" else None
-    if way == "rename":
-        module.exchange = unsupported
-    elif way == "save-between":
-        saves_between(log)
-    killed = killed_after(calls, path, state)
-    module.exchange = unsupported if way == "rename" else exchange
-    if saver is not None and random.Random(seed + calls).random() < 0.5:
-        publish_next(path, state)  # while the editor goes on saving
-    if saver is not None:
-        os.kill(saver, signal.SIGTERM)
-        _, status = os.waitpid(saver, 0)
-        assert status == 0
-    publish_next(path, state)
+    own = unsupported if way == "rename" else exchange
+    with patch.object(module, "exchange", saves_between(log) if way == "save-between" else own):
+        killed = killed_after(calls, path, state)
+    with patch.object(module, "exchange", own):
+        if saver is not None and random.Random(seed + calls).random() < 0.5:
+            publish_next(path, state)  # while the editor goes on saving
+        if saver is not None:
+            os.kill(saver, signal.SIGTERM)
+            _, status = os.waitpid(saver, 0)
+            assert status == 0
+        publish_next(path, state)
     for problem in problems(path, log, state):
         sys.stdout.write(f"{way}, seed {seed}, killed after call {calls}: {problem}\n")
     return killed
 
 
-def saves_between(log: Path) -> None:
-    """Let a save come right before each of the first two exchanges. The second is made from our text."""
+def saves_between(log: Path) -> Callable[[Path, Path], None]:
+    """Return an exchange that has a save right before each of the first two. The second is made from our text."""
     calls = 0
 
     def save_and_exchange(first: Path, second: Path) -> None:
@@ -173,7 +173,7 @@ def saves_between(log: Path) -> None:
         calls += 1
         exchange(first, second)
 
-    module.exchange = save_and_exchange
+    return save_and_exchange
 
 
 def save(path: Path, log: Path, number: int) -> None:
