@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from penstock.loop.checks import MAX_KEPT_BYTES, CommandRun
-from penstock.loop.steps import MAX_OUTPUT_CHARS
+from penstock.loop.steps import MAX_OUTPUT_CHARS, CommandEnded
 
 
-def run(command: str, cwd: Path, seconds: float = 60.0):
+def run(command: str, cwd: Path, seconds: float = 60.0) -> CommandEnded:
     """Run a check to its end."""
     return CommandRun(command, cwd, os.environ, seconds).to_end(cwd / "log" / "check.txt")
 

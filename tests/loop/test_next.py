@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count, repeat
 
 import msgspec
@@ -10,7 +11,16 @@ from simulated_loop import BASE, BASE_TREE, Script, Simulation, failed, reviewed
 
 from penstock.adapter import Allow
 from penstock.loop.fold import MAX_RETRIES
-from penstock.loop.rows import LoopBudget, LoopResumed, LoopStopRequested, MessageAdded, RoleAgents, StepBegan, Waiting
+from penstock.loop.rows import (
+    LoopBudget,
+    LoopResumed,
+    LoopStopRequested,
+    MessageAdded,
+    RoleAgents,
+    Settings,
+    StepBegan,
+    Waiting,
+)
 from penstock.loop.state import LoopState
 from penstock.loop.steps import (
     CommitRejected,
@@ -30,10 +40,10 @@ from penstock.loop.steps import (
 HOUR = 3_600_000
 
 
-def green_from(tree: str):
+def green_from(tree: str) -> Callable[[RunCheck, LoopState], bool]:
     """Return checks that are green from this tree on; trees are named t0, t1, t2."""
 
-    def is_green(step: RunCheck, state) -> bool:
+    def is_green(step: RunCheck, state: LoopState) -> bool:
         last = state.rounds[-1].work if state.rounds else None
         return last is not None and int(last.tree[1:]) >= int(tree[1:])
 
@@ -206,7 +216,7 @@ def test_a_hook_that_rejects_the_commit_is_a_red_check() -> None:
     script = Script([worked("t1"), worked("t2"), worked("t2")])
     rejections = iter([CommitRejected(hook="pre-commit", output="trailing space")])
 
-    def answer(step, state):
+    def answer(step: Step, state: LoopState) -> Result:
         return next(rejections, script(step, state)) if isinstance(step, MakeCommit) else script(step, state)
 
     loop = Simulation(settings(), answer)
@@ -307,7 +317,7 @@ def test_an_unchanged_tree_can_be_approved() -> None:
 # --- agents and their limits -----------------------------------------------------------------------
 
 
-def chain(**fields: object):
+def chain(**fields: object) -> Settings:
     """Return settings with two agents."""
     return settings(work=RoleAgents(agents=("claude", "codex")), **fields)
 
@@ -399,7 +409,7 @@ def test_a_conversation_that_is_too_long_is_not_continued() -> None:
 def test_an_approval_after_a_stop_counts() -> None:
     """A loop that is stopped during the check of its only round is done when the rest of that round succeeds."""
 
-    def answer(step, state):
+    def answer(step: Step, state: LoopState) -> Result:
         if isinstance(step, RunCheck) and step.round == 1 and state.stop is None and not stopped:
             stopped.append(step)
             loop.add(LoopStopRequested(n=loop.number, at=loop.now, status=130))
@@ -441,7 +451,7 @@ def test_harm_by_any_agent_ends_the_loop(script: Script) -> None:
 def test_harm_in_a_step_that_is_stopped_is_reported() -> None:
     """A stop during the step does not hide the harm, and neither does a crash before the loop has ended."""
 
-    def answer(step, state):
+    def answer(step: Step, state: LoopState) -> Result:
         if isinstance(step, RunAgent):
             loop.add(LoopStopRequested(n=loop.number, at=loop.now, status=130))
             return worked("t1", touched=HARM)
@@ -656,7 +666,7 @@ def test_a_moved_branch_needs_a_person_and_is_published_after_a_resume() -> None
     script = Script([worked("t1"), worked("t1")])
     rejections = iter([PublishRejected(reason="penstock/loop-1 was moved")])
 
-    def answer(step, state):
+    def answer(step: Step, state: LoopState) -> Result:
         return next(rejections, script(step, state)) if isinstance(step, Publish) else script(step, state)
 
     loop = Simulation(settings(), answer)
@@ -680,7 +690,7 @@ def test_whatever_runs_the_agents_code_can_touch_the_repository(kind: type[RunCh
     script = Script([worked("t1"), worked("t1")])
     harm = iter([("main moved",)])
 
-    def answer(step, state):
+    def answer(step: Step, state: LoopState) -> Result:
         result = script(step, state)
         return msgspec.structs.replace(result, touched=next(harm, ())) if isinstance(step, kind) else result
 

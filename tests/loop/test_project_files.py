@@ -6,11 +6,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from loop_desk import Desk
 
 from penstock.loop.rows import LoopBudget, RoleAgents, StepEnded
+from penstock.loop.state import LoopState
 from penstock.loop.steps import AgentEnded, CommandEnded
 
 SETTINGS = '{"hooks": {}}\n'
@@ -64,7 +66,7 @@ def seen(desk: Desk, number: int = 1) -> str:
     return (desk.scripts / f"seen.{number}").read_text("utf-8")
 
 
-def reviewed(desk: Desk, **more: object) -> tuple[int, object]:
+def reviewed(desk: Desk, **more: Any) -> tuple[int, LoopState]:
     """Run a loop with a worker and a reviewer."""
     return desk.run(desk.settings("worker", reviews=(RoleAgents(agents=("judge",)),), **more))
 
@@ -102,6 +104,7 @@ def test_a_worker_that_writes_only_settings_has_changed_nothing(desk: Desk) -> N
     desk.agent("worker", f"{PLANTS}\nreply Done")
     status, state = desk.run(desk.settings("worker", checks=("true",)))
     assert status == 4
+    assert state.ended is not None
     assert "nothing was changed" in state.ended.reason
     assert not state.rounds[0].has_changed
 

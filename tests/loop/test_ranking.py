@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import repeat
 
 import pytest
@@ -37,16 +38,21 @@ def judged(better: int) -> AgentEnded:
     return AgentEnded(outcome="ok", ms=100, cost_usd=0.01, tokens=10, better=better)
 
 
-def loop_of(*works: AgentEnded, names: tuple[str, ...] = TWO, red: tuple[str, ...] = (), **more: object) -> Simulation:
+def loop_of(
+    *works: AgentEnded,
+    names: tuple[str, ...] = TWO,
+    red: tuple[str, ...] = (),
+    judges: Iterable[AgentEnded] = (),
+    **more: object,
+) -> Simulation:
     """Return a loop of one round with these results of its candidates; the checks of the trees in `red` fail."""
-    judges = more.pop("judges", ())
 
     def is_green(step: RunCheck, state: LoopState) -> bool:
         work = state.rounds[-1].candidates[step.candidate - 1].work if state.rounds else None
         return work is not None and f"{work.tree} {step.command}" not in red
 
     fields = {"candidates": names, "budget": LoopBudget(rounds=1), **more}
-    return Simulation(settings(**fields), Script(works, is_green, judges=judges))  # type: ignore[arg-type]
+    return Simulation(settings(**fields), Script(works, is_green, judges=judges))
 
 
 def chosen(loop: Simulation) -> tuple[str, str]:
@@ -84,7 +90,7 @@ def test_a_judge_decides_if_both_orders_agree(choices: tuple[int, int], tree: st
     judge = RoleAgents(agents=("gemini",))
     loop = loop_of(left("t1", 1), left("t2", 9), judge=judge, judges=[judged(one) for one in choices])
     assert chosen(loop)[0] == tree
-    assert [step.pair for step in loop.steps(RunAgent) if step.role == "judge"] == [(1, 2), (2, 1)]  # type: ignore[union-attr]
+    assert [step.pair for step in loop.steps(RunAgent) if step.role == "judge"] == [(1, 2), (2, 1)]
 
 
 def test_the_best_of_three_meets_each_other_one() -> None:
@@ -92,7 +98,7 @@ def test_the_best_of_three_meets_each_other_one() -> None:
     judges = [judged(2), judged(1), judged(2), judged(1)]
     loop = loop_of(left("t1"), left("t2"), left("t3"), names=THREE, judge=RoleAgents(agents=("x",)), judges=judges)
     assert chosen(loop) == ("t3", "the judge prefers it")
-    assert [step.pair for step in loop.steps(RunAgent) if step.role == "judge"] == [(1, 2), (2, 1), (2, 3), (3, 2)]  # type: ignore[union-attr]
+    assert [step.pair for step in loop.steps(RunAgent) if step.role == "judge"] == [(1, 2), (2, 1), (2, 3), (3, 2)]
 
 
 def test_a_judge_is_not_asked_about_red_or_equal_candidates() -> None:
@@ -101,7 +107,7 @@ def test_a_judge_is_not_asked_about_red_or_equal_candidates() -> None:
     for loop in (loop_of(left("t1"), left("t2"), judge=judge, red=("t1 make test",)),
             loop_of(left("t1"), left("t1"), judge=judge)):  # fmt: skip
         chosen(loop)
-        assert not [step for step in loop.steps(RunAgent) if step.role == "judge"]  # type: ignore[union-attr]
+        assert not [step for step in loop.steps(RunAgent) if step.role == "judge"]
 
 
 def test_nothing_done_is_not_better_than_something_done() -> None:
@@ -196,7 +202,8 @@ def test_a_conflict_with_the_users_branch_is_resolved_by_one_agent() -> None:
     loop = loop_of(left("t1"), left("t2"), left("t1"), left("t1"), worked("t5"), budget=LoopBudget(rounds=3))
     loop.run()
     loop.add(LoopResumed(n=loop.number, at=loop.now, rounds=1, merges="c9", merges_name="main"))
-    loop.answer.checks = lambda step, state: True  # type: ignore[attr-defined]
+    assert isinstance(loop.answer, Script)
+    loop.answer.checks = lambda step, state: True
     loop.run()
     step = loop.steps(RunAgent)[-1]
     assert isinstance(step, RunAgent)

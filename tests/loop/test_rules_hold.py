@@ -5,7 +5,7 @@ from __future__ import annotations
 from effort import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from simulated_loop import BASE_TREE, Simulation
+from simulated_loop import BASE_TREE, Answer, Simulation
 from simulated_loop import settings as loop_settings
 
 from penstock.loop import effects
@@ -110,7 +110,7 @@ agent_results = st.one_of(
 )
 
 
-def answer(data: st.DataObject):
+def answer(data: st.DataObject) -> Answer:
     """Return a function that draws the result of each step."""
 
     def result(step: Step, state: LoopState) -> Result:
@@ -349,7 +349,7 @@ def test_a_crash_at_any_row_keeps_the_promises(given_settings: Settings, prompt:
     loop = Simulation(given_settings, answer(data), prompt)
     for _ in range(MAX_STEPS):
         effect = next_effect(loop.state, loop.now)
-        steps = (effect.step,) if isinstance(effect, effects.Begin) else ()
+        steps: tuple[Step, ...] = (effect.step,) if isinstance(effect, effects.Begin) else ()
         steps = effect.steps if isinstance(effect, effects.BeginTogether) else steps
         if steps and data.draw(st.integers(0, 3)) == 0:
             for step in steps[: data.draw(st.integers(1, len(steps)))]:

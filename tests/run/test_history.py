@@ -6,6 +6,7 @@ import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,9 +22,10 @@ def history(tmp_path: Path) -> History:
     return History(tmp_path / "data")
 
 
-def record(run: str, at: int = 1, **fields: object) -> RunRecord:
+def record(run: str, at: int = 1, **fields: Any) -> RunRecord:
     """Return a run of claude in a directory of the tests."""
-    return RunRecord(**{"run": run, "at": at, "agent": "claude", "cwd": "/project", "title": "hi", **fields})
+    known: dict[str, Any] = {"agent": "claude", "cwd": "/project", "title": "hi"}
+    return RunRecord(run=run, at=at, **known | fields)
 
 
 def ended(session_id: str | None = "s1") -> list[Event]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,7 +130,7 @@ def test_a_known_agent_may_have_another_program(found: configuration.Config) -> 
 )
 @pytest.mark.parametrize("name", ["claude", "codex"])
 def test_a_route_that_asks_is_taken_if_somebody_can_answer(
-    found: configuration.Config, name: str, asked: dict[str, object], route: str
+    found: configuration.Config, name: str, asked: dict[str, Any], route: str
 ) -> None:
     """Claude's server asks first, so it needs a person or a program that answers; codex's is the best in any case."""
     if name == "codex" and "route" not in asked:

@@ -45,7 +45,12 @@ def test_a_look_at_a_lock_makes_no_command_fail(lock: int, tmp_path: Path, monke
     looking = os.open(tmp_path / "lock", os.O_RDONLY)
     fcntl.flock(looking, fcntl.LOCK_SH)
     tried = threading.Event()
-    monkeypatch.setattr("time.sleep", lambda _: (tried.set(), os.sched_yield()))
+
+    def look_and_yield(seconds: float) -> None:
+        tried.set()
+        os.sched_yield()
+
+    monkeypatch.setattr("time.sleep", look_and_yield)
     monkeypatch.setattr(locks, "PATIENCE_SECONDS", 30.0)
     taken: list[bool] = []
     thread = threading.Thread(target=lambda: taken.append(locks.take(lock)))

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,8 +22,11 @@ SCRIPT = "env -i sleep 3000 & echo $!; wait"
 """Start a process that has cleared its environment, and print its id."""
 
 
+Start = Callable[[str], tuple[subprocess.Popen[bytes], int]]
+
+
 @pytest.fixture
-def start() -> Iterator[object]:
+def start() -> Iterator[Start]:
     """Start a process with a mark, and return it with the id of its child."""
     started: list[tuple[subprocess.Popen[bytes], int]] = []
 
@@ -52,7 +55,7 @@ def lives(pid: int) -> bool:
         return False
 
 
-def test_marked_processes_and_all_below_them_are_ended(start, tmp_path: Path) -> None:
+def test_marked_processes_and_all_below_them_are_ended(start: Start, tmp_path: Path) -> None:
     """One below that has no mark of its own is ended too; one with another value goes on."""
     process, child = start(str(tmp_path))
     other, other_child = start(str(tmp_path) + "2")

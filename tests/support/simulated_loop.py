@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from penstock.loop import effects
 from penstock.loop.fold import apply, fold
@@ -48,6 +49,7 @@ BASE, BASE_TREE = "c0", "t0"
 MAX_STEPS = 2_000
 
 Answer = Callable[[Step, LoopState], Result]
+Kind = TypeVar("Kind", bound=Step)
 
 
 class Simulation:
@@ -135,7 +137,7 @@ class Simulation:
                 return self.ended
         raise AssertionError("the loop does not end")
 
-    def steps(self, kind: type[Step]) -> list[Step]:
+    def steps(self, kind: type[Kind]) -> list[Kind]:
         """Return the steps of a kind that have begun."""
         return [row.does for row in self.rows if isinstance(row, StepBegan) and isinstance(row.does, kind)]
 

@@ -16,6 +16,7 @@ from penstock.run.lifecycle import Limits
 from penstock.run.process import marked
 from penstock.run.result import Result
 from penstock.run.run import Run
+from penstock.run.supervisor import Supervisor
 from penstock.testing.verify import verify
 
 PROGRAM = Path(__file__).parent / "programs" / "agent.py"
@@ -50,10 +51,8 @@ class Place:
     def agent(self, mode: str, value: object = "", **options: Any) -> Agent:
         """The agent that misbehaves so."""
         env = {"NOTES": str(self.folder), **options.pop("env", {})}
-        return agent(
-            "faulty",
-            **{"command": self.command(mode, value), "adapter": "claude", "env": env, "limits": PATIENT} | options,
-        )
+        own: dict[str, Any] = {"command": self.command(mode, value), "adapter": "claude", "limits": PATIENT}
+        return agent("faulty", env=env, **own | options)
 
     def make(self, name: str) -> None:
         """Make the file that an agent waits for."""
@@ -64,6 +63,11 @@ class Place:
         path = self.folder / name
         until(path.exists, f"an agent leaves the note {name}")
         return int(path.read_text())
+
+    def supervisor(self, run: Run) -> Supervisor:
+        """The thread of a run that has started."""
+        assert run._supervisor is not None
+        return run._supervisor
 
     def nothing_left(self, mark: str) -> None:
         """Nothing bears the mark, no group of an agent is there, and nobody who left a note lives."""

@@ -15,18 +15,23 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 from waiting import until
 
 from penstock.errors import AgentFailed, UsageError
-from penstock.events import Delta, Event, Replied, RunEnded
-from penstock.run.lifecycle import Fact, State
+from penstock.events import Delta, Event, Replied
+from penstock.run.lifecycle import Fact, Limits, State
 from penstock.run.process import marked
 from penstock.run.queues import EventQueue
+from penstock.run.result import Result
 from penstock.run.supervisor import Supervisor
+from penstock.sinks.chunks import StreamChunk
+
+if TYPE_CHECKING:
+    from run.processes.conftest import Place
 
 SAID = "hello, all of it is here"
 AT_ONCE = 50
@@ -47,7 +52,7 @@ def _dropped(chunks: Any) -> None:
 
 
 @pytest.mark.parametrize("leave", [_closed, _dropped])
-def test_leaving_the_iterator_ends_the_agent(place: Any, short: Any, leave: Callable[[Any], None]) -> None:
+def test_leaving_the_iterator_ends_the_agent(place: Place, short: Limits, leave: Callable[[Any], None]) -> None:
     """An iterator of chunks that is closed or dropped takes its agent with it, and what that started."""
     chunks = [place.agent("behind_while_it_works", limits=short).send_streaming("hi")]
     assert next(chunks[0]).text == SAID
@@ -57,12 +62,12 @@ def test_leaving_the_iterator_ends_the_agent(place: Any, short: Any, leave: Call
     place.nothing_left(mark)
 
 
-def _mark(place: Any) -> str:
+def _mark(place: Place) -> str:
     environment = Path(f"/proc/{place.pid('ready')}/environ").read_bytes().split(b"\0")
     return next(entry for entry in environment if entry.startswith(b"PENSTOCK_RUN=")).decode().partition("=")[2]
 
 
-def test_an_iterator_that_is_not_read_starts_nothing(place: Any) -> None:
+def test_an_iterator_that_is_not_read_starts_nothing(place: Place) -> None:
     """Nothing runs before the first chunk is asked for."""
     chunks = place.agent("well").send_streaming("hi")
     time.sleep(0.2)
@@ -70,15 +75,15 @@ def test_an_iterator_that_is_not_read_starts_nothing(place: Any) -> None:
     assert [chunk.is_final for chunk in chunks][-1] is True
 
 
-def test_fork_needs_a_session(place: Any) -> None:
+def test_fork_needs_a_session(place: Place) -> None:
     """What cannot be done is refused by the call, not by the first chunk."""
     with pytest.raises(UsageError, match="fork"):
         place.agent("well").send_streaming("hi", fork=True)
 
 
-def test_a_failure_comes_after_the_final_chunk(place: Any) -> None:
+def test_a_failure_comes_after_the_final_chunk(place: Place) -> None:
     """All text is handed over before the error, which has everything that is known."""
-    chunks = []
+    chunks: list[StreamChunk] = []
     with pytest.raises(AgentFailed) as caught:
         chunks.extend(place.agent("exits_1").send_streaming("hi"))
     assert [chunk.is_final for chunk in chunks].count(True) == 1
@@ -88,7 +93,7 @@ def test_a_failure_comes_after_the_final_chunk(place: Any) -> None:
     assert (error.session_id, error.reply) == ("s1", SAID)
 
 
-def test_the_last_stderr_is_read(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_stderr_is_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is on stderr when the agent has ended is in the reason, also if nothing has announced it before."""
     select = selectors.DefaultSelector.select
 
@@ -104,7 +109,7 @@ def test_the_last_stderr_is_read(place: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert caught.value.stderr == "it is no good"
 
 
-def test_a_block_that_is_left_early(place: Any, short: Any) -> None:
+def test_a_block_that_is_left_early(place: Place, short: Limits) -> None:
     """Leaving the block cancels the run, and its result is there."""
     with place.agent("deaf", limits=short).run("hi") as run:
         next(event for event in run if isinstance(event, Delta))
@@ -115,7 +120,7 @@ def test_a_block_that_is_left_early(place: Any, short: Any) -> None:
 # --- threads ---
 
 
-def test_cancelled_from_another_thread(place: Any) -> None:
+def test_cancelled_from_another_thread(place: Place) -> None:
     """`cancel` may come from any thread, any number of times, also when all is over."""
     with place.agent("never_answers").run("hi") as run:
         place.pid("ready")
@@ -129,7 +134,7 @@ def test_cancelled_from_another_thread(place: Any) -> None:
     assert place.whole(run, events).outcome == "cancelled"
 
 
-def test_the_thread_that_starts_it_may_end(place: Any) -> None:
+def test_the_thread_that_starts_it_may_end(place: Place) -> None:
     """An agent lives on when the thread that started it has ended."""
     run = place.agent("works", "turn").run("hi")
     thread = threading.Thread(target=run.start)
@@ -144,11 +149,11 @@ def test_the_thread_that_starts_it_may_end(place: Any) -> None:
 
 
 @pytest.mark.slow
-def test_many_at_once_in_threads(place: Any) -> None:
+def test_many_at_once_in_threads(place: Place) -> None:
     """50 runs at once, each read by a thread of its own, get their own answers."""
     gate = threading.Barrier(AT_ONCE)
 
-    def one(number: int) -> tuple[RunEnded, str]:
+    def one(number: int) -> tuple[Result, str]:
         run = place.agent("echoes").run(f"prompt {number} " * 1000)
         gate.wait(60)
         with run:
@@ -160,16 +165,16 @@ def test_many_at_once_in_threads(place: Any) -> None:
     assert not any(marked(mark) for _, mark in results)
 
 
-def test_interrupted_while_it_starts(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_while_it_starts(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while an agent is being started leaves nothing of it."""
     from penstock.run import supervisor
+    from penstock.run.process import Process
 
     def slow(*args: Any, **named: Any) -> Any:
         _thread.interrupt_main()
         time.sleep(0.2)
-        return real(*args, **named)
+        return Process(*args, **named)
 
-    real = supervisor.Process
     monkeypatch.setattr(supervisor, "Process", slow)
     run = place.agent("deaf").run("hi")
     with pytest.raises(KeyboardInterrupt):
@@ -179,7 +184,7 @@ def test_interrupted_while_it_starts(place: Any, monkeypatch: pytest.MonkeyPatch
     place.nothing_left(run.mark)
 
 
-def test_no_thread_can_be_started(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_thread_can_be_started(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that has no thread is an error, and nobody waits for it."""
     from penstock.errors import TransportError
 
@@ -196,7 +201,7 @@ def test_no_thread_can_be_started(place: Any, monkeypatch: pytest.MonkeyPatch) -
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_bug_is_not_waited_for(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_not_waited_for(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of our own ends the run and is raised to who reads it; nothing is left."""
     monkeypatch.setattr(Supervisor, "_read_stdout", lambda self: 1 / 0)
     run = place.agent("deaf").run("hi").start()
@@ -206,7 +211,7 @@ def test_a_bug_is_not_waited_for(place: Any, monkeypatch: pytest.MonkeyPatch) ->
     place.nothing_left(run.mark)
 
 
-def test_a_fork_of_the_program_has_no_part_in_the_run(place: Any) -> None:
+def test_a_fork_of_the_program_has_no_part_in_the_run(place: Place) -> None:
     """A fork of the program neither waits for a run that it has no thread for, nor disturbs it."""
     code = (
         "import os, sys; from penstock import agent\n"
@@ -231,7 +236,7 @@ def test_a_fork_of_the_program_has_no_part_in_the_run(place: Any) -> None:
 # --- event loops ---
 
 
-def test_in_an_event_loop(place: Any) -> None:
+def test_in_an_event_loop(place: Place) -> None:
     """Events come while the loop does other work."""
 
     async def main() -> tuple[Any, list[Event]]:
@@ -247,7 +252,7 @@ def test_in_an_event_loop(place: Any) -> None:
     assert place.whole(run, events).reply == "it is built"
 
 
-def test_a_task_that_is_cancelled(place: Any, short: Any) -> None:
+def test_a_task_that_is_cancelled(place: Place, short: Limits) -> None:
     """A task that is cancelled inside the block takes its agent with it before it ends, also when cancelled twice."""
 
     async def main() -> str:
@@ -271,7 +276,7 @@ def test_a_task_that_is_cancelled(place: Any, short: Any) -> None:
     assert asyncio.run(main()) == "cancelled"
 
 
-def test_a_task_that_is_cancelled_while_it_starts(place: Any, short: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_is_cancelled_while_it_starts(place: Place, short: Limits, monkeypatch: pytest.MonkeyPatch) -> None:
     """A task that is cancelled while it enters the block leaves no agent behind."""
 
     def slow(self: Supervisor) -> None:
@@ -297,7 +302,7 @@ def test_a_task_that_is_cancelled_while_it_starts(place: Any, short: Any, monkey
         run.stop()
 
 
-def test_a_loop_that_is_left(place: Any, short: Any) -> None:
+def test_a_loop_that_is_left(place: Place, short: Limits) -> None:
     """`break` out of the events, and then out of the block, ends the agent."""
 
     async def main() -> Any:
@@ -313,7 +318,7 @@ def test_a_loop_that_is_left(place: Any, short: Any) -> None:
 
 
 @pytest.mark.slow
-def test_many_at_once_in_an_event_loop(place: Any) -> None:
+def test_many_at_once_in_an_event_loop(place: Place) -> None:
     """Many runs at once in one loop get their own answers."""
 
     async def one(number: int) -> str:
@@ -327,7 +332,7 @@ def test_many_at_once_in_an_event_loop(place: Any) -> None:
 
 
 @pytest.mark.slow
-def test_several_event_loops(place: Any) -> None:
+def test_several_event_loops(place: Place) -> None:
     """Loops in several threads, and plain calls inside a running loop, do not disturb each other."""
 
     async def main() -> list[str]:
@@ -346,7 +351,7 @@ def test_several_event_loops(place: Any) -> None:
 # --- readers that stand still ---
 
 
-def test_nothing_is_lost_while_nobody_reads(place: Any) -> None:
+def test_nothing_is_lost_while_nobody_reads(place: Place) -> None:
     """A stream of a megabyte that nobody reads for a while is read on, and all there, when the agent is long gone."""
     with place.agent("deltas", 8_000).run("hi") as run:
         until(lambda: run.exit_status is not None)
@@ -356,12 +361,12 @@ def test_nothing_is_lost_while_nobody_reads(place: Any) -> None:
     assert "".join(event.text for event in events if isinstance(event, Delta)) == whole
 
 
-def test_what_waits_is_bounded(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_waits_is_bounded(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Past the limit of what may wait no more is taken in, no idle limit runs, and all is there in the end."""
     limit = 100_000
     monkeypatch.setattr("penstock.run.supervisor.EventQueue", functools.partial(EventQueue, limit))
     with place.agent("deltas", 8_000, idle_timeout=60).run("hi") as run:
-        supervisor = run._supervisor
+        supervisor = place.supervisor(run)
         until(lambda: supervisor.events.full and supervisor._lifecycle.deadline is None)
         assert supervisor.events._bytes < limit + 64 * 1024 + 1
         events = list(run)
@@ -369,7 +374,7 @@ def test_what_waits_is_bounded(place: Any, monkeypatch: pytest.MonkeyPatch) -> N
     assert (ended.outcome, ended.reply) == ("ok", "".join(f"{number} " for number in range(8_000)))
 
 
-def test_the_reader_and_the_agent_take_turns(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reader_and_the_agent_take_turns(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """However reader and agent take turns at a box that is always full or empty, neither waits for ever."""
     monkeypatch.setattr("penstock.run.supervisor.EventQueue", functools.partial(EventQueue, 1))
     monkeypatch.setattr("penstock.run.supervisor.READ_BYTES", 512)
@@ -378,7 +383,7 @@ def test_the_reader_and_the_agent_take_turns(place: Any, monkeypatch: pytest.Mon
     assert place.whole(run, events).reply == "".join(f"{number} " for number in range(3_000))
 
 
-def test_the_rest_of_an_agent_that_is_gone(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rest_of_an_agent_that_is_gone(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left in the pipe of an agent that is gone waits for the reader, and the run ends when it is read."""
     monkeypatch.setattr("penstock.run.supervisor.EventQueue", functools.partial(EventQueue, 1))
     monkeypatch.setattr("penstock.run.supervisor.READ_BYTES", 512)
@@ -389,19 +394,20 @@ def test_the_rest_of_an_agent_that_is_gone(place: Any, monkeypatch: pytest.Monke
     stays.touch()
     script = f"cat {output}; while [ -e {stays} ]; do sleep 0.01; done"
     with place.agent("", command=["/bin/sh", "-c", script]).run("hi") as run:
-        until(lambda: Fact.READING not in run._supervisor._lifecycle._facts)
+        lifecycle = place.supervisor(run)._lifecycle
+        until(lambda: Fact.READING not in lifecycle._facts)
         stays.unlink()
-        until(lambda: run._supervisor._lifecycle.state is State.UNREAD)
+        until(lambda: lifecycle.state is State.UNREAD)
         events = list(run)
     assert place.whole(run, events).reply == "hi"
     assert run.health.bytes == 1512
 
 
-def test_a_held_run_can_be_stopped(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_held_run_can_be_stopped(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run whose events nobody takes ends when it is told to."""
     monkeypatch.setattr("penstock.run.supervisor.EventQueue", functools.partial(EventQueue, 1))
     run = place.agent("deltas", 8_000).run("hi").start()
-    until(lambda: run._supervisor.events.full)
+    until(lambda: place.supervisor(run).events.full)
     run.stop()
     place.nothing_left(run.mark)
 
@@ -415,7 +421,7 @@ def _children() -> int:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="they are counted in /proc")
-def test_nothing_leaks(place: Any) -> None:
+def test_nothing_leaks(place: Place) -> None:
     """Many runs, of all kinds of ends, leave no descriptor, no thread and no child."""
     lines = '{"type":"result","subtype":"success","is_error":false,"result":"hi","session_id":"s1"}'
     well = place.agent("well", command=["/bin/sh", "-c", f"echo '{lines}'"])
@@ -447,7 +453,7 @@ def test_nothing_leaks(place: Any) -> None:
     assert counts() == before
 
 
-def test_a_run_that_is_dropped(place: Any) -> None:
+def test_a_run_that_is_dropped(place: Place) -> None:
     """A run that nobody holds any more does not go on."""
     run = place.agent("deaf").run("hi").start()
     mark = run.mark
@@ -456,7 +462,7 @@ def test_a_run_that_is_dropped(place: Any) -> None:
     until(lambda: not marked(mark))
 
 
-def test_limits_count_where_no_option_is_given(place: Any, short: Any) -> None:
+def test_limits_count_where_no_option_is_given(place: Place, short: Limits) -> None:
     """Time limits may be said as limits too; an option is over them."""
     limits = msgspec.structs.replace(short, timeout=0.3)
     with place.agent("deaf", limits=limits).run("hi") as run:
@@ -468,7 +474,7 @@ def test_limits_count_where_no_option_is_given(place: Any, short: Any) -> None:
 
 
 @pytest.mark.slow
-def test_penstock_is_stopped_as_a_whole(place: Any, tmp_path: Path) -> None:
+def test_penstock_is_stopped_as_a_whole(place: Place, tmp_path: Path) -> None:
     """Nothing is lost while Penstock itself stands still, though the agent exits meanwhile without a look back."""
     file = tmp_path / "program.py"
     file.write_text(
@@ -496,11 +502,11 @@ def test_penstock_is_stopped_as_a_whole(place: Any, tmp_path: Path) -> None:
     assert out == f"ok {sum(len(str(number)) + 1 for number in range(40_000))} 0\n"
 
 
-def test_a_file_that_the_agent_did_not_write_is_in_the_report(place: Any, tmp_path: Path) -> None:
+def test_a_file_that_the_agent_did_not_write_is_in_the_report(place: Place, tmp_path: Path) -> None:
     """The report of the run names it, and not the one that is there; it is no warning."""
     (tmp_path / "there.txt").touch()
-    run = place.agent("writes", "there.txt,gone.txt").run("hi", cwd=str(tmp_path))
-    list(run)
+    with place.agent("writes", "there.txt,gone.txt").run("hi", cwd=str(tmp_path)) as run:
+        run.wait()
     assert run.result.outcome == "ok"
     said = "the agent reported a change of a file, and there is no such file: gone.txt"
     assert run.health.checks == [said]

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,10 +19,13 @@ from penstock.run.spec import spec_of
 
 from .test_dialogue import PEER, Talk
 
+if TYPE_CHECKING:
+    from run.processes.conftest import Place
+
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 
 
-def asking(place: Any, on_question: OnQuestion) -> Run:
+def asking(place: Place, on_question: OnQuestion) -> Run:
     """Return a run of the peer that asks one question."""
     launch = Launch(
         agent="talk",
@@ -31,7 +34,7 @@ def asking(place: Any, on_question: OnQuestion) -> Run:
         reader=Talk("hi"),
         command=Command(argv=(sys.executable, "-S", str(PEER), "asks")),
         env=dict(os.environ),
-        cwd=None,
+        cwd=os.getcwd(),
         mark=os.urandom(8).hex(),
     )
     return Run(launch, spec_of({"agent": "talk", "prompt": "hi", "ask": True, "limits": place.patient}), on_question)
@@ -46,7 +49,7 @@ def printed(recording: str, **options: Any) -> Any:
 @pytest.mark.parametrize(
     ("answer", "chosen"), [("allow", "allow"), ("Yes", "allow"), ("reject", "reject"), (None, "reject"), ("", "reject")]
 )
-def test_a_function_answers(place: Any, answer: str | None, chosen: str) -> None:
+def test_a_function_answers(place: Place, answer: str | None, chosen: str) -> None:
     """The function gets the question and returns an option's id, words, or None, which rejects."""
     asked: list[QuestionAsked] = []
 
@@ -61,7 +64,7 @@ def test_a_function_answers(place: Any, answer: str | None, chosen: str) -> None
     assert result.refused == (1 if chosen == "reject" else None)
 
 
-def test_an_async_function_answers(place: Any) -> None:
+def test_an_async_function_answers(place: Place) -> None:
     """In an event loop the function may be async."""
 
     async def on_question(question: QuestionAsked) -> str:
@@ -75,7 +78,7 @@ def test_an_async_function_answers(place: Any) -> None:
     assert asyncio.run(whole()).reply == "you said hi and answered allow"
 
 
-def test_an_async_function_needs_a_loop(place: Any) -> None:
+def test_an_async_function_needs_a_loop(place: Place) -> None:
     """Without an event loop an async function is an error, and nothing is left running."""
 
     async def on_question(question: QuestionAsked) -> str:
@@ -88,7 +91,7 @@ def test_an_async_function_needs_a_loop(place: Any) -> None:
 
 
 @pytest.mark.parametrize("wrong", [True, 7, ["allow"]])
-def test_another_value_is_an_error(place: Any, wrong: Any) -> None:
+def test_another_value_is_an_error(place: Place, wrong: Any) -> None:
     """A function that returns something else allows nothing; the error says what was expected."""
     run = asking(place, lambda question: wrong)
     with pytest.raises((UsageError, TypeError)), run:
@@ -96,7 +99,7 @@ def test_another_value_is_an_error(place: Any, wrong: Any) -> None:
     place.nothing_left(run.mark)
 
 
-def test_a_function_that_raises(place: Any) -> None:
+def test_a_function_that_raises(place: Place) -> None:
     """An error of the function reaches the program, and the agent is stopped."""
 
     def on_question(question: QuestionAsked) -> str:
@@ -151,7 +154,7 @@ def test_events_have_their_type_and_a_short_repr() -> None:
     assert repr(Change("f", "update", added=1)) == "Change(path='f', kind='update', added=1)"
 
 
-def test_a_run_shows_its_state(place: Any) -> None:
+def test_a_run_shows_its_state(place: Place) -> None:
     """The repr of a run has its agent, its route and its state."""
     run = asking(place, lambda question: "allow")
     assert repr(run) == "<Run of talk by talk: not started>"

@@ -56,10 +56,15 @@ def scripted(tmp_path: Path) -> Agent:
     return agent("claude", command=[sys.executable, str(program)], route="exec", cwd=work)
 
 
+def session_of(chat: Conversation) -> str | None:
+    """Return the session of a conversation as it is now."""
+    return chat.session_id
+
+
 def test_each_prompt_continues(scripted: Agent) -> None:
     """The second prompt knows the first one, whether it is asked, run, or streamed."""
     chat = scripted.conversation()
-    assert chat.session_id is None
+    assert session_of(chat) is None
     assert chat.ask("one").reply == "one"
     assert chat.session_id == "s1"
     with chat.run("two") as run:
@@ -104,7 +109,7 @@ def test_a_fork_leaves_the_original(scripted: Agent) -> None:
     chat = scripted.conversation()
     chat.ask("one")
     branch = chat.fork()
-    assert branch.session_id is None
+    assert session_of(branch) is None
     assert branch.ask("two").reply == "one;two"
     assert branch.ask("three").reply == "one;two;three"
     assert chat.ask("four").reply == "one;four"
@@ -158,7 +163,7 @@ def test_a_failed_prompt_is_asked_again(scripted: Agent, failure: str) -> None:
     chat = scripted.conversation()
     with pytest.raises(AgentFailed):
         chat.ask("early")
-    assert chat.session_id is None
+    assert session_of(chat) is None
     assert chat.ask("one").reply == "one"
     with pytest.raises(AgentFailed):
         chat.ask(failure)

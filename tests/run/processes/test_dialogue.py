@@ -6,9 +6,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import pytest
@@ -17,11 +17,16 @@ from waiting import until
 from penstock.adapter import Command
 from penstock.events import Delta, Event, Option, QuestionAnswered, QuestionAsked
 from penstock.run.launch import Launch
+from penstock.run.lifecycle import Limits
 from penstock.run.run import Run
 from penstock.run.spec import spec_of
 from penstock.updates import Answer, MessageStart, Question, Result, Text, Traits, Update
 
+if TYPE_CHECKING:
+    from run.processes.conftest import Place
+
 OPTIONS = [Option("reject", "No", "reject_once"), Option("allow", "Yes", "allow_once")]
+Start = Callable[..., Run]
 PEER = Path(__file__).parent / "programs" / "peer.py"
 
 
@@ -80,7 +85,7 @@ class Talk:
 
 
 @pytest.fixture
-def talk(place: Any, short: Any) -> Any:
+def talk(place: Place, short: Limits) -> Start:
     """A run of the peer that behaves so."""
 
     def make(mode: str, prompt: str = "hi", **options: Any) -> Run:
@@ -91,7 +96,7 @@ def talk(place: Any, short: Any) -> Any:
             reader=Talk(prompt),
             command=Command(argv=(sys.executable, "-S", str(PEER), mode)),
             env=dict(os.environ),
-            cwd=None,
+            cwd=os.getcwd(),
             mark=os.urandom(8).hex(),
         )
         return Run(launch, spec_of({"agent": "talk", "prompt": prompt, "limits": place.patient, **options}))
@@ -99,7 +104,7 @@ def talk(place: Any, short: Any) -> Any:
     return make
 
 
-def test_opened_answered_and_closed(place: Any, talk: Any) -> None:
+def test_opened_answered_and_closed(place: Place, talk: Start) -> None:
     """The opening lines are written, and stdin is closed when all is said, upon which the agent goes."""
     with talk("answers", "é" * 300_000) as run:
         events = list(run)
@@ -110,21 +115,21 @@ def test_opened_answered_and_closed(place: Any, talk: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "answer"), [({}, "reject"), ({"allow": "all"}, "allow"), ({"allow": "edits"}, "reject")]
 )
-def test_questions_that_nobody_is_asked(place: Any, talk: Any, options: dict[str, Any], answer: str) -> None:
+def test_questions_that_nobody_is_asked(place: Place, talk: Start, options: dict[str, Any], answer: str) -> None:
     """A question is refused, or allowed where everything is."""
     with talk("asks", **options) as run:
         events = list(run)
     assert place.whole(run, events).reply == f"you said hi and answered {answer}"
 
 
-def test_a_question_that_is_asked(place: Any, talk: Any) -> None:
+def test_a_question_that_is_asked(place: Place, talk: Start) -> None:
     """With `ask` a question waits for its answer, longer than the idle limit; other answers are passed over."""
     events: list[Event] = []
     with talk("asks", ask=True, idle_timeout=1) as run:
         for event in run:
             events.append(event)
             if isinstance(event, QuestionAsked):
-                assert not run._supervisor.join(1.5)
+                assert not place.supervisor(run).join(1.5)
                 run.answer("another", "allow")
                 run.answer(event.id, "allow")
                 run.answer(event.id, "reject")
@@ -132,7 +137,7 @@ def test_a_question_that_is_asked(place: Any, talk: Any) -> None:
     assert (ended.outcome, ended.reply) == ("ok", "you said hi and answered allow")
 
 
-def test_a_question_that_is_taken_back(place: Any, talk: Any) -> None:
+def test_a_question_that_is_taken_back(place: Place, talk: Start) -> None:
     """A question that the agent settles itself no longer waits."""
     events: list[Event] = []
     with talk("withdraws", ask=True) as run:
@@ -153,7 +158,7 @@ def _until_it_speaks(run: Run) -> list[Event]:
     return events
 
 
-def test_cancelled_by_the_protocol(place: Any, talk: Any) -> None:
+def test_cancelled_by_the_protocol(place: Place, talk: Start) -> None:
     """An agent that obeys the protocol's cancel is not signalled."""
     with talk("waits") as run:
         events = _until_it_speaks(run)
@@ -161,7 +166,7 @@ def test_cancelled_by_the_protocol(place: Any, talk: Any) -> None:
     assert (ended.outcome, ended.reply, run.exit_status) == ("cancelled", "you said hi", 0)
 
 
-def test_a_cancel_that_is_ignored(place: Any, talk: Any, short: Any) -> None:
+def test_a_cancel_that_is_ignored(place: Place, talk: Start, short: Limits) -> None:
     """An agent that ignores the protocol's cancel, and SIGINT, is ended by the next signal."""
     limits = msgspec.structs.replace(place.patient, ask=short.ask, interrupt=short.interrupt)
     with talk("ignores_cancel", limits=limits) as run:
@@ -170,7 +175,7 @@ def test_a_cancel_that_is_ignored(place: Any, talk: Any, short: Any) -> None:
     assert (ended.outcome, ended.reply, run.exit_status) == ("cancelled", "you said hi", -signal.SIGTERM)
 
 
-def test_a_cancelled_server_sees_the_end_of_its_stdin(place: Any, talk: Any, short: Any) -> None:
+def test_a_cancelled_server_sees_the_end_of_its_stdin(place: Place, talk: Start, short: Limits) -> None:
     """A server that ignores the protocol's cancel, and SIGINT, may still exit when its stdin is closed."""
     with talk("ends_with_stdin", limits=msgspec.structs.replace(place.patient, ask=short.ask)) as run:
         events = _until_it_speaks(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -14,6 +14,10 @@ from waiting import until
 from penstock.errors import AgentNotFound, UsageError
 from penstock.events import Notice, Replied
 from penstock.run.agent import agent
+from penstock.run.lifecycle import Limits
+
+if TYPE_CHECKING:
+    from run.processes.conftest import Place
 
 SAID = "hello, all of it is here"
 
@@ -34,8 +38,8 @@ TABLE: list[tuple[str, object, bool, str, str | None, int | None, str]] = [
 @pytest.mark.sample(6)
 @pytest.mark.parametrize(("mode", "value", "slow", "outcome", "reason", "status", "reply"), TABLE)
 def test_fault(
-    place: Any,
-    short: Any,
+    place: Place,
+    short: Limits,
     mode: str,
     value: object,
     slow: bool,
@@ -56,7 +60,7 @@ def test_fault(
     assert reason is None or reason in str(ended.reason)
 
 
-def test_cancelled_with_a_deaf_process_left(place: Any, short: Any) -> None:
+def test_cancelled_with_a_deaf_process_left(place: Place, short: Limits) -> None:
     """What a cancelled agent started in a session of its own, and ignores SIGINT and SIGTERM, is killed."""
     with place.agent("behind_while_it_works", limits=short).run("hi") as run:
         place.pid("ready")
@@ -66,7 +70,7 @@ def test_cancelled_with_a_deaf_process_left(place: Any, short: Any) -> None:
     assert (ended.outcome, ended.reply) == ("cancelled", SAID)
 
 
-def test_killed_by_us(place: Any) -> None:
+def test_killed_by_us(place: Place) -> None:
     """`kill` asks nobody and waits for nothing."""
     with place.agent("deaf").run("hi") as run:
         place.pid("ready")
@@ -83,7 +87,7 @@ def test_killed_by_us(place: Any) -> None:
         ("never_answers", "idle_timeout", "no output for 1 s"),
     ],
 )
-def test_time_limits(place: Any, short: Any, mode: str, limit: str, why: str) -> None:
+def test_time_limits(place: Place, short: Limits, mode: str, limit: str, why: str) -> None:
     """An agent that takes too long, or is silent too long, is stopped, and what it said stays."""
     with place.agent(mode, limits=short, **{limit: 1}).run("hi") as run:
         events = list(run)
@@ -92,7 +96,7 @@ def test_time_limits(place: Any, short: Any, mode: str, limit: str, why: str) ->
     assert str(ended.reason).startswith(why)
 
 
-def test_background_work_is_waited_for(place: Any) -> None:
+def test_background_work_is_waited_for(place: Place) -> None:
     """An agent that has no time to exit after its answer still has all that its background work takes."""
     limits = msgspec.structs.replace(place.patient, reply_grace=0)
     with place.agent("works", "turn", limits=limits).run("hi") as run:
@@ -106,26 +110,27 @@ def test_background_work_is_waited_for(place: Any) -> None:
 
 
 @pytest.mark.parametrize("output", ["stdout", "stderr"])
-def test_output_is_a_sign_of_life(place: Any, output: str) -> None:
+def test_output_is_a_sign_of_life(place: Place, output: str) -> None:
     """The idle limit counts anew from each output, on stdout and on stderr."""
     wait = 'while [ ! -e "$NOTES/go" ]; do sleep 0.01; done'
     command = ["/bin/sh", "-c", f"{wait}; echo hello >/dev/{output}; exec sleep 1000"]
     with place.agent("", command=command, idle_timeout=60).run("hi") as run:
-        lifecycle = run._supervisor._lifecycle
+        lifecycle = place.supervisor(run)._lifecycle
         began = lifecycle.deadline
+        assert began is not None
         place.make("go")
-        until(lambda: lifecycle.deadline > began)
+        until(lambda: lifecycle.deadline is not None and lifecycle.deadline > began)
 
 
 @pytest.mark.parametrize("prompt", ["- a\n'\"$HOME", "x" * 1024 * 1024, "é \udcff"], ids=["odd", "1 MB", "no UTF-8"])
-def test_prompts_arrive(place: Any, prompt: str) -> None:
+def test_prompts_arrive(place: Place, prompt: str) -> None:
     """A prompt arrives whole through stdin, which is closed behind it."""
     with place.agent("echoes", env={"PYTHONIOENCODING": "utf-8:surrogateescape"}).run(prompt) as run:
         events = list(run)
     assert place.whole(run, events).reply == prompt.replace("\udcff", "\ufffd")
 
 
-def test_a_prompt_that_nobody_reads(place: Any, short: Any) -> None:
+def test_a_prompt_that_nobody_reads(place: Place, short: Limits) -> None:
     """An agent that answers without reading a prompt of 1 MB does not hold the run."""
     with place.agent("never_reads", limits=short).run("x" * 1024 * 1024) as run:
         events = list(run)
@@ -134,7 +139,7 @@ def test_a_prompt_that_nobody_reads(place: Any, short: Any) -> None:
 
 
 @pytest.fixture
-def refused(place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def refused(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Configure a program under the name `faulty`; the error that it makes."""
 
     def start(program: Path) -> AgentNotFound:
@@ -170,7 +175,7 @@ def test_no_program(refused: Any, tmp_path: Path, text: str, why: str) -> None:
     assert why in str(refused(program))
 
 
-def test_a_value_that_no_environment_holds(place: Any) -> None:
+def test_a_value_that_no_environment_holds(place: Place) -> None:
     """A NUL in the environment is the caller's error, and nothing is started."""
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(UsageError, match="environment"), place.agent("well", env={"A": "x\0y"}).run("hi"):
@@ -179,7 +184,7 @@ def test_a_value_that_no_environment_holds(place: Any) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-def test_a_full_disk(place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that cannot be written ends the record, is told once, and leaves the run as it is."""
     import penstock.run.recording as recording
 

@@ -9,13 +9,16 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 from waiting import until
 
 from penstock.run import guard
 from penstock.run.process import GUARD
+
+if TYPE_CHECKING:
+    from run.processes.conftest import Place
 
 POOR = f"""
 import sys
@@ -38,7 +41,7 @@ LIMITED = [sys.executable, "-c", POOR]
 class Guarded:
     """A guard and its agent, as Penstock sees them, but that nobody sweeps up after the guard."""
 
-    def __init__(self, place: Any, mode: str, guard: list[str]) -> None:
+    def __init__(self, place: Place, mode: str, guard: list[str]) -> None:
         self.control, theirs = socket.socketpair()
         self.control.settimeout(60)
         with theirs:
@@ -53,7 +56,7 @@ class Guarded:
 
 
 @pytest.fixture
-def start(place: Any) -> Iterator[Callable[..., Guarded]]:
+def start(place: Place) -> Iterator[Callable[..., Guarded]]:
     """Starts a guard with an agent of this mode."""
     guards: list[Guarded] = []
 
@@ -74,7 +77,7 @@ def start(place: Any) -> Iterator[Callable[..., Guarded]]:
 @pytest.mark.parametrize("mode", ["session_behind", "pipe_and_session_behind", "behind_while_it_works"])
 @pytest.mark.parametrize("end", ["order", "closed"])
 def test_the_whole_tree_is_gone_before_the_guard(
-    place: Any, start: Callable[..., Guarded], mode: str, end: str
+    place: Place, start: Callable[..., Guarded], mode: str, end: str
 ) -> None:
     """A descendant in a session of its own, which ignores signals, is dead by the time that the guard has exited:
     when it was ordered to kill, and when Penstock is gone."""
@@ -92,7 +95,7 @@ def test_the_whole_tree_is_gone_before_the_guard(
 
 
 @pytest.mark.parametrize("mode", ["deaf", "pipe_behind"])
-def test_without_a_subreaper(place: Any, start: Callable[..., Guarded], mode: str) -> None:
+def test_without_a_subreaper(place: Place, start: Callable[..., Guarded], mode: str) -> None:
     """Where orphans cannot be followed, the agent's whole group is killed, also when its leader has exited."""
     guarded = start(mode)
     control, process = guarded.control, guarded.process
@@ -136,7 +139,7 @@ def test_no_process_for_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         monkeypatch.setattr(os, "fork", refuse)
-        assert guard._start(theirs.fileno(), ["/bin/true"], 1, lambda option, value: 0) is None
+        assert guard._start(theirs.fileno(), ["/bin/true"], [1], lambda option, value: 0) is None
         assert ours.recv(100) == b"failed 11\n"
 
 

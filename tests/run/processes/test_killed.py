@@ -10,7 +10,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 from waiting import until
@@ -18,6 +18,9 @@ from waiting import until
 from penstock.errors import TransportError
 from penstock.events import RunEnded
 from penstock.run.process import Process, marked
+
+if TYPE_CHECKING:
+    from run.processes.conftest import Place
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
 
@@ -39,7 +42,7 @@ def _parent(pid: int) -> int:
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("how", "mode"), [("plain", "behind_while_it_works"), ("forks", "deaf")])
-def test_penstock_is_killed(place: Any, strays: list[int], how: str, mode: str) -> None:
+def test_penstock_is_killed(place: Place, strays: list[int], how: str, mode: str) -> None:
     """No process of the agent's outlives Penstock, also where a fork of Penstock's holds on to all descriptors."""
     host = subprocess.Popen([sys.executable, str(HOST), how, mode, str(place.folder)])
     place.pid("ready")
@@ -57,7 +60,7 @@ def test_penstock_is_killed(place: Any, strays: list[int], how: str, mode: str) 
 
 
 @pytest.mark.parametrize("mode", ["behind_while_it_works", "works"])
-def test_the_guard_is_killed(place: Any, mode: str) -> None:
+def test_the_guard_is_killed(place: Place, mode: str) -> None:
     """When somebody kills the guard, the run ends as if the agent was killed, and nothing is left."""
     with place.agent(mode).run("hi") as run:
         guard = _parent(place.pid("ready"))
@@ -70,7 +73,7 @@ def test_the_guard_is_killed(place: Any, mode: str) -> None:
     assert (ended.outcome, ended.reason) == (("ok" if mode == "works" else "cut_off"), "killed by signal 9")
 
 
-def test_the_guard_stands_still(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guard_stands_still(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """A guard that does not do what it is told is killed itself, and the agent with it."""
     monkeypatch.setattr("penstock.run.lifecycle.GUARD_SECONDS", 0.2)
     with place.agent("behind_while_it_works").run("hi") as run:
@@ -80,7 +83,7 @@ def test_the_guard_stands_still(place: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert place.whole(run, events).outcome == "cancelled"
 
 
-def test_news_that_nobody_took(place: Any) -> None:
+def test_news_that_nobody_took(place: Place) -> None:
     """Penstock may die before it read what the guard told; the guard still sees that it is alone."""
     env = {**os.environ, "NOTES": str(place.folder)}
     mark = uuid.uuid4().hex
@@ -92,7 +95,7 @@ def test_news_that_nobody_took(place: Any) -> None:
     place.nothing_left(mark)
 
 
-def test_an_order_after_the_end_goes_nowhere(place: Any) -> None:
+def test_an_order_after_the_end_goes_nowhere(place: Place) -> None:
     """The number of a closed descriptor may be another file's: nothing is written to it."""
     process = Process(place.command("well"), {**os.environ, "NOTES": str(place.folder)}, None, uuid.uuid4().hex)
     number = process.control
@@ -107,7 +110,7 @@ def test_an_order_after_the_end_goes_nowhere(place: Any) -> None:
         os.close(fd)
 
 
-def test_high_descriptors(place: Any) -> None:
+def test_high_descriptors(place: Place) -> None:
     """Penstock may have more descriptors than `select` can take."""
     import resource
 
@@ -130,7 +133,7 @@ def test_high_descriptors(place: Any) -> None:
 
 
 @pytest.mark.slow
-def test_no_descriptor_is_left(place: Any) -> None:
+def test_no_descriptor_is_left(place: Place) -> None:
     """Where no process can be started, the error says so, and nothing is held on to."""
     import resource
 
@@ -157,7 +160,7 @@ def test_no_descriptor_is_left(place: Any) -> None:
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
-def test_signals_that_the_starting_thread_blocks(place: Any) -> None:
+def test_signals_that_the_starting_thread_blocks(place: Place) -> None:
     """An agent starts with no signal blocked, whatever the program that runs it has blocked."""
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD})
     try:
@@ -171,7 +174,7 @@ def test_signals_that_the_starting_thread_blocks(place: Any) -> None:
     assert run.exit_status == -signal.SIGINT
 
 
-def test_sigpipe_at_its_default(place: Any) -> None:
+def test_sigpipe_at_its_default(place: Place) -> None:
     """A program that dies of SIGPIPE, as command-line programs do, does not die of an agent that reads nothing."""
     code = (
         "import signal, sys; signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"

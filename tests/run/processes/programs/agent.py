@@ -1,5 +1,7 @@
 """An agent that misbehaves: `agent.py MODE [ARG]` prints lines as claude does, and does what its mode says."""
 
+from __future__ import annotations
+
 import io
 import json
 import os
@@ -12,45 +14,45 @@ FOREVER = 1000
 SAID = "hello, all of it is here"
 
 
-def say(**line):
+def say(**line: object) -> None:
     """Print one event."""
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 
 
-def init():
+def init() -> None:
     """The first line of a run."""
     say(type="system", subtype="init", session_id="s1", model="m1")
 
 
-def text(words, message="m1"):
+def text(words: str, message: str = "m1") -> None:
     """A whole message."""
     say(type="assistant", message={"id": message, "content": [{"type": "text", "text": words}]})
 
 
-def result(words=SAID):
+def result(words: str = SAID) -> None:
     """The answer."""
     say(type="result", subtype="success", is_error=False, result=words, session_id="s1", num_turns=1)
 
 
-def answer(words=SAID, message="m1"):
+def answer(words: str = SAID, message: str = "m1") -> None:
     """A message and the answer that has it."""
     text(words, message)
     result(words)
 
 
-def deaf():
+def deaf() -> None:
     """Take no notice of what may be ignored."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def stay():
+def stay() -> None:
     """Stay to the end of the test."""
     time.sleep(FOREVER)
 
 
-def told(name="ready"):
+def told(name: str = "ready") -> None:
     """Say in a file that it is so far, with the process's id."""
     path = os.path.join(os.environ["NOTES"], name)
     with open(f"{path}.{os.getpid()}.new", "w") as file:
@@ -58,13 +60,13 @@ def told(name="ready"):
     os.rename(f"{path}.{os.getpid()}.new", path)
 
 
-def wait_for(name):
+def wait_for(name: str) -> None:
     """Wait until somebody made this file."""
     while not os.path.exists(os.path.join(os.environ["NOTES"], name)):
         time.sleep(0.01)
 
 
-def behind(*, pipe, session):
+def behind(*, pipe: bool, session: bool) -> None:
     """Leave a grandchild that ignores signals: with stdout still open, or in a session of its own."""
     child = os.fork()
     if child:
@@ -84,7 +86,7 @@ def behind(*, pipe, session):
     os._exit(0)
 
 
-def works(then):
+def works(then: str) -> None:
     """Answer while a task still runs in the background, and tell of that task later."""
     say(type="system", subtype="task_started", task_id="t1", description="builds")
     answer("it is being built")
@@ -95,13 +97,13 @@ def works(then):
         answer("it is built", "m2")
 
 
-def forks(count):
+def forks(count: int) -> None:
     """Start many processes, which start more, and leave them."""
     for _ in range(count):
         subprocess.Popen(["sh", "-c", "sleep 1000 & exec sleep 1000"], start_new_session=True)
 
 
-def flood(size):
+def flood(size: int) -> None:
     """Fill stderr."""
     part = b"noise " * 10000 + b"\n"
     while size > 0:
@@ -109,7 +111,7 @@ def flood(size):
     os.write(2, b"the last line of stderr\n")
 
 
-def spends(turns, end):
+def spends(turns: int, end: str) -> None:
     """Call a tool in each of many turns, each of 1000 tokens; then stay, or answer and exit."""
     for turn in range(turns):
         call = {"type": "tool_use", "id": f"t{turn}", "name": "Bash", "input": {"command": "ls"}}
@@ -122,7 +124,7 @@ def spends(turns, end):
     answer(message="last")
 
 
-def deltas(count):
+def deltas(count: int) -> None:
     """Stream so many pieces of text at once."""
     say(type="stream_event", event={"type": "message_start", "message": {"id": "m1"}})
     block = {"type": "text", "text": ""}
@@ -141,7 +143,7 @@ def deltas(count):
     answer("".join(words))
 
 
-def grows(count):
+def grows(count: int) -> None:
     """A message that grows piece by piece, each written by itself, after its beginning was written by itself."""
     init()
     say(type="stream_event", event={"type": "message_start", "message": {"id": "m1", "content": []}})
@@ -154,7 +156,7 @@ def grows(count):
         time.sleep(0.002)
 
 
-def hasty(count):
+def hasty(count: int) -> None:
     """Stream as agents in JavaScript do, which exit without waiting for whoever reads them; a little patience apart."""
     told("pid")
     os.set_blocking(1, False)
@@ -172,7 +174,7 @@ def hasty(count):
             time.sleep(0.001)
 
 
-def main(mode, value=""):  # noqa: C901, PLR0912, PLR0915 - one case for each mode
+def main(mode: str, value: str = "") -> None:  # noqa: C901, PLR0912, PLR0915 - one case for each mode
     """Misbehave."""
     told("agent")
     if mode == "closes_stdin":

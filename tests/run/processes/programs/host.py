@@ -1,5 +1,7 @@
 """A program that runs an agent: `host.py HOW MODE NOTES`, to be killed while the agent works."""
 
+from __future__ import annotations
+
 import os
 import sys
 import time
@@ -9,7 +11,7 @@ from penstock import agent
 AGENT = os.path.join(os.path.dirname(__file__), "agent.py")
 
 
-def main(how, mode, notes):
+def main(how: str, mode: str, notes: str) -> None:
     """Run the agent, and stay."""
     command = [sys.executable, "-S", AGENT, mode]
     run = agent("faulty", command=command, adapter="claude", env={"NOTES": notes}).run("hi").start()

@@ -1,18 +1,20 @@
 """The other side of a dialogue: `peer.py MODE` reads and writes one JSON object a line."""
 
+from __future__ import annotations
+
 import json
 import signal
 import sys
 import time
 
 
-def say(**line):
+def say(**line: object) -> None:
     """Print one line."""
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 
 
-def main(mode):
+def main(mode: str) -> None:
     """Answer what is said."""
     if mode in ("ignores_cancel", "ends_with_stdin"):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
