@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import platform
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,11 +18,15 @@ from served import Gateway
 from waiting import until
 
 from penstock import __version__
+from penstock.chat.history.entries import TurnEnded
+from penstock.chat.service.counters import Counters
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.store.protocol import StoreClosed, StoreFailed
+from penstock.chat.web import metrics
 from penstock.chat.web import schemas as bodies
 from penstock.chat.web.errors import answer
 from penstock.chat.web.routes import ADDRESSES
+from penstock.events import RunEnded, Usage
 
 DOCS = Path(__file__).parents[3] / "docs" / "gateway-api.md"
 
@@ -433,6 +438,7 @@ def test_metrics_are_what_prometheus_reads(own: Callable[..., Gateway]) -> None:
     with gateway.client() as client:
         client.post(f"/api/chats/{chat}/turns", json={"text": "x"})
         finished(client, chat)
+        turn = client.get(f"/api/chats/{chat}/turns").json()["turns"][0]
         answer = client.get("/metrics")
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     values = {}
@@ -443,7 +449,14 @@ def test_metrics_are_what_prometheus_reads(own: Callable[..., Gateway]) -> None:
             values[name] = float(value)
     typed = set(re.findall(r"^# TYPE (\w+) (?:counter|gauge|histogram)$", answer.text, re.MULTILINE))
     assert {re.sub(r"(_bucket|_sum|_count)?({.*)?$", "", name) for name in values} <= typed
-    assert values['penstock_turns_total{outcome="ok"}'] == 1
+    assert values['penstock_turns_total{agent="scripted",outcome="ok"}'] == 1
+    assert values['penstock_tokens_total{agent="scripted",kind="input"}'] == turn["usage"]["input_tokens"] > 0
+    assert values['penstock_tokens_total{agent="scripted",kind="output"}'] == turn["usage"]["output_tokens"] > 0
+    assert values['penstock_cost_usd_total{agent="scripted"}'] == turn["cost_usd"] > 0
+    version = f'version="{__version__}",python="{platform.python_version()}",node=""'
+    assert values[f"penstock_build_info{{{version}}}"] == 1
+    assert values["process_resident_memory_bytes"] > 1_000_000
+    assert 0 < values["process_open_fds"] < values["process_max_fds"]
     assert values['penstock_chats{state="idle"}'] == 1
     assert values["penstock_chats_limit"] == 10_000
     assert values["penstock_store_entries_total"] > 10
@@ -452,6 +465,27 @@ def test_metrics_are_what_prometheus_reads(own: Callable[..., Gateway]) -> None:
     )
     assert values['penstock_requests_total{method="POST",path="/api/chats/{chat}/turns",status="202"}'] == 1
     assert chat not in answer.text
+    told = (Path(__file__).parents[3] / "docs" / "deploy.md").read_text("utf-8")
+    assert set(re.findall(r"\b(?:penstock|process)_[a-z_]+", told)) <= typed, "rules to copy name metrics that exist"
+
+
+def test_metrics_claim_nothing_that_no_agent_reported() -> None:
+    """The cost of an agent that reports none is no line and not 0, of one that reports some the sum; a name is text."""
+    counters = Counters()
+    counters.agents["silent"].add(TurnEnded(1, "cut_off"))
+    counters.agents["silent"].add(RunEnded(agent="silent", outcome="ok", reply="", rounds=1))
+    for cost in (0.1, None, 0.2):
+        end = RunEnded(agent="x", outcome="ok", reply="", rounds=1, cost_usd=cost, usage=Usage(output_tokens=3))
+        counters.agents['od"d'].add(end)
+    page = metrics.Exposition()
+    metrics._add_agents(page, counters.agents)
+    assert [line for line in page.text().splitlines() if not line.startswith("#")] == [
+        'penstock_turns_total{agent="silent",outcome="cut_off"} 1',
+        'penstock_turns_total{agent="silent",outcome="ok"} 1',
+        'penstock_turns_total{agent="od\\"d",outcome="ok"} 3',
+        'penstock_tokens_total{agent="od\\"d",kind="output"} 9',
+        'penstock_cost_usd_total{agent="od\\"d"} 0.3',
+    ]
 
 
 # --- the document ---

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from penstock import events as ev
+from penstock.chat.history.entries import TurnEnded
 from penstock.chat.store.protocol import StoreFailed
 
 Result = TypeVar("Result")
@@ -34,6 +37,23 @@ class Times:
                 self.buckets[place] += 1
 
 
+class AgentTotals:
+    """Totals of the turns of one agent. A figure that no run has reported is None."""
+
+    def __init__(self) -> None:
+        self.ended: Counter[ev.Outcome] = Counter()
+        """Turns that ended, by outcome."""
+        self.usage: ev.Usage = ev.Usage()
+
+    def add(self, end: ev.RunEnded | TurnEnded) -> None:
+        """Count the end of a turn."""
+        self.ended[end.outcome] += 1
+        if isinstance(end, ev.RunEnded):
+            used = end.usage or ev.Usage()
+            cost = used.cost_usd if end.cost_usd is None else end.cost_usd
+            self.usage += replace(used, cost_usd=cost)
+
+
 class Counters:
     """Counters of one service."""
 
@@ -44,8 +64,8 @@ class Counters:
         """Durations of appends."""
         self.failures: int = 0
         """Number of appends that failed in the store."""
-        self.ended: Counter[ev.Outcome] = Counter()
-        """Turns that ended, by outcome."""
+        self.agents: defaultdict[str, AgentTotals] = defaultdict(AgentTotals)
+        """Totals by the name of the agent."""
 
     async def append(self, count: int, call: Awaitable[Result]) -> Result:
         """Await a call of the store that appends `count` entries, and count it.

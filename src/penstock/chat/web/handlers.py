@@ -28,6 +28,7 @@ from penstock.chat.web.broadcast import WatchedLog, Watches
 from penstock.chat.web.browsers import name_of
 from penstock.chat.web.doors.atif import turn_trajectory
 from penstock.chat.web.errors import NO_STORE, NoSuchBrowser
+from penstock.chat.web.process_figures import process_figures
 from penstock.chat.web.security import BROWSER, LOOPBACK, Security, is_https, peer_of
 from penstock.chat.web.sse import HEADERS, PING_SECONDS, SEND_SECONDS, EventStream
 
@@ -109,7 +110,7 @@ class Api:
         """Return the metrics for Prometheus."""
         folder = self.runs.data
         free = None if folder is None else await asyncio.to_thread(free_bytes, folder)
-        text = metrics.text(self.watches.metrics, self.service, free)
+        text = metrics.text(self.watches.metrics, self.service, free, process_figures())
         return Response(text, headers={**NO_STORE, "Content-Type": metrics.CONTENT_TYPE})
 
     # --- logins ---

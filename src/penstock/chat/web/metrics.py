@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import platform
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from penstock.chat.service.counters import SECONDS, Times
+from penstock._version import __version__
+from penstock.chat.service.counters import SECONDS, AgentTotals, Times
 from penstock.chat.service.service import Service
+from penstock.chat.web.process_figures import ProcessFigures
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -62,19 +65,20 @@ class Exposition:
         self._lines.append(f"{name}{{{joined}}} {value!r}" if joined else f"{name} {value!r}")
 
 
-def text(metrics: Metrics, service: Service, free: int | None) -> str:
+def text(metrics: Metrics, service: Service, free: int | None, process: ProcessFigures) -> str:
     """Return all metrics in the text format of Prometheus; `free`: bytes that are free for the data directory."""
     states: dict[Labels, float] = {(("state", it),): 0 for it in ("idle", "queued", "running")}
     for chat in service.chats():
         states[(("state", chat.state),)] += 1
     counters, works = service.counters, service.store_state.failure is None
-    ended: dict[Labels, float] = {(("outcome", outcome),): count for outcome, count in counters.ended.items()}
     page = Exposition()
+    build = (("version", __version__), ("python", platform.python_version()), ("node", service.this_node.home or ""))
+    page.add("gauge", "penstock_build_info", "Always 1; its labels say what runs.", {build: 1})
     page.add("gauge", "penstock_chats", "Chats, by what they do.", states)
     most = service.limits.max_chats
     page.add("gauge", "penstock_chats_limit", "Number of chats after which none can be begun: --max-chats.", most)
     page.add("gauge", "penstock_turns_waiting", "Turns that wait for the one before, or for a place.", service.waiting)
-    page.add("counter", "penstock_turns_total", "Turns that ended, by outcome.", ended)
+    _add_agents(page, counters.agents)
     page.add("counter", "penstock_store_entries_total", "Entries appended to the store.", counters.entries)
     page.add("counter", "penstock_store_failures_total", "Appends that the store failed to make.", counters.failures)
     page.add("gauge", "penstock_store_works", "1 if the store keeps what comes, else 0.", int(works))
@@ -87,7 +91,36 @@ def text(metrics: Metrics, service: Service, free: int | None) -> str:
     page.add("counter", "penstock_frames_total", "Frames sent to clients.", metrics.frames)
     page.add("counter", "penstock_stream_bytes_total", "Bytes sent to clients.", metrics.bytes)
     page.add("counter", "penstock_requests_total", "Requests that were answered.", metrics.requests)
+    _add_process(page, process)
     return page.text()
+
+
+def _add_agents(page: Exposition, agents: Mapping[str, AgentTotals]) -> None:
+    """Add what the turns of each agent were and cost. A figure that an agent has never reported has no line."""
+    ended: dict[Labels, float] = {}
+    tokens: dict[Labels, float] = {}
+    costs: dict[Labels, float] = {}
+    for name, totals in agents.items():
+        agent = ("agent", name)
+        ended |= {(agent, ("outcome", outcome)): count for outcome, count in totals.ended.items()}
+        counts = {"input": totals.usage.input_tokens, "output": totals.usage.output_tokens}
+        tokens |= {(agent, ("kind", kind)): count for kind, count in counts.items() if count is not None}
+        if totals.usage.cost_usd is not None:
+            costs[agent,] = totals.usage.cost_usd
+    page.add("counter", "penstock_turns_total", "Turns that ended, by agent and outcome.", ended)
+    page.add("counter", "penstock_tokens_total", "Tokens of turns that ended, as agents report them.", tokens)
+    page.add("counter", "penstock_cost_usd_total", "Cost of turns that ended, as agents report it.", costs)
+
+
+def _add_process(page: Exposition, process: ProcessFigures) -> None:
+    """Add the figures of this process, by the names that all Prometheus clients use."""
+    page.add("gauge", "process_start_time_seconds", "Start of the process, since 1970.", process.started_at)
+    page.add("counter", "process_cpu_seconds_total", "Time of the processor, without agents.", process.cpu_seconds)
+    page.add("gauge", "process_max_fds", "Number of files that may be open.", process.max_fds)
+    if process.open_fds is not None:
+        page.add("gauge", "process_open_fds", "Number of open files.", process.open_fds)
+    if process.resident_bytes is not None:
+        page.add("gauge", "process_resident_memory_bytes", "Resident memory, without agents.", process.resident_bytes)
 
 
 def _escaped(text: str) -> str:

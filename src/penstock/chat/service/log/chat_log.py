@@ -255,7 +255,7 @@ class ChatLog:
             if changes is not None:
                 self.row = changes.applied(self.row)
             for end in ends:
-                self._counters.ended[end.outcome] += 1
+                self._counters.agents[self.row.agent].add(end)
 
     async def sum_up(self) -> None:
         """Store summaries of turns that are over and have none: entries without them were found in the store.
