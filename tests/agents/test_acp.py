@@ -1012,3 +1012,32 @@ def test_an_agent_is_not_over_while_its_background_work_runs() -> None:
     end = [*events, *stream.close()][-1]
     assert isinstance(end, RunEnded)
     assert (end.outcome, end.reply) == ("ok", "There are 7 files.")
+
+
+def test_an_input_that_comes_late_shows_the_change() -> None:
+    """An edit that was announced without its input, and has no diff, has the change of its input; a failure none."""
+    begun = update("tool_call", toolCallId="c", title="Write", kind="edit", status="in_progress")
+    for status, paths in (("completed", ["notes.txt"]), ("failed", [])):
+        given = {"path": "notes.txt", "content": "one\n"}
+        over = update("tool_call_update", toolCallId="c", status=status, rawInput=given, content=[])
+        events = read(begun, over, chunk("Done."))
+        (back,) = [event for event in events if isinstance(event, ToolReturned)]
+        assert [change.path for change in back.changes or ()] == paths
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        ({"message": "Internal error: invalid x-api-key (mock)"}, "auth"),
+        ({"message": "Invalid API key (from env var KEY)"}, "auth"),
+        ({"message": "Internal error", "data": {"details": "400 prompt is too long: 9 tokens > 8 maximum"}}, "context"),
+        ({"message": "Internal error", "data": {"details": "Overloaded (mock)"}}, "overloaded"),
+        ({"message": "Internal error", "data": {"details": "429 slow down"}}, "rate_limit"),
+        ({"message": "Internal error: the method is overloaded in this class"}, None),
+        ({"message": "Internal error: 7 of 8"}, None),
+    ],
+)
+def test_words_of_a_provider_have_a_cause(error: dict[str, Any], cause: str | None) -> None:
+    """A provider's own sentence has the cause that it has on other wires; other words have none."""
+    line = failed(2, error["message"], data=error.get("data"))
+    assert end_of(read(line, end=False)).cause == cause

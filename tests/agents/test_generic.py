@@ -22,6 +22,7 @@ from penstock.events import (
     ToolCalled,
     ToolReturned,
     Unknown,
+    Usage,
 )
 from penstock.stream import Stream
 from penstock.testing.verify import verify
@@ -314,3 +315,34 @@ def test_changes_of_a_call_without_a_flag_for_errors_are_not_made() -> None:
     [back] = [event for event in events if isinstance(event, ToolReturned)]
     assert [change.path for change in called.changes or ()] == ["a"]
     assert (back.text, back.changes, back.status_reported) == (said, None, False)
+
+
+def test_a_call_and_its_result_in_one_event() -> None:
+    """The state of a call has its result; while it runs there is none; a state that failed is a failure."""
+    effect = {"type": "effect", "id": "e", "detail": {"toolName": "write_file", "input": {"path": "a", "content": "x"}}}
+    states: list[Any] = [
+        ({"status": "running"}, []),
+        ({"status": "completed", "outputText": "done"}, [("done", False)]),
+        ({"status": "failed", "error": "no such folder"}, [("no such folder", True)]),
+    ]
+    for state, returned in states:
+        events = run({**effect, "state": state}, {"role": "assistant", "content": "Ready."})
+        found = [event for event in events if isinstance(event, ToolReturned) and event.complete]
+        assert [(event.text, event.is_error) for event in found] == returned
+        assert sum(isinstance(event, ToolCalled) for event in events) == 1
+        assert end(events).reply == "Ready."
+
+
+def test_an_end_after_an_error_is_no_success() -> None:
+    """An error that nothing follows but the end is the reason; text after it shows that the agent went on."""
+    error, over = {"type": "error", "error": "the provider is gone"}, {"type": "complete", "total_tokens": None}
+    said = {"role": "assistant", "content": "It works again."}
+    assert (end(run(error, over)).outcome, end(run(error, over)).reason) == ("error", "the provider is gone")
+    assert end(run(said, error, over)).outcome == "error"
+    assert (end(run(error, said, over)).outcome, end(run(error, said, over)).reply) == ("ok", "It works again.")
+
+
+def test_figures_of_the_end_itself() -> None:
+    """Counts that an event has without an object around them are the usage."""
+    events = run({"role": "assistant", "content": "Hi."}, {"type": "complete", "input_tokens": 9, "output_tokens": 2})
+    assert end(events).usage == Usage(input_tokens=9, output_tokens=2)

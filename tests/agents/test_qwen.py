@@ -208,8 +208,45 @@ def test_text_that_an_unmarked_retry_repeats_stays() -> None:
         api("content_block_stop", index=0),
     ]
     events = run(INIT, begin("a"), *lines, whole("a", {"type": "text", "text": text}), STOP, result(text))
+    assert blocks(events) == [("text", "This reply" * 3, True)]
+    assert end(events) == ("error", "This reply" * 3, API_ERROR)
+
+
+def piece(value: str) -> Line:
+    """New text of the open block."""
+    return api("content_block_delta", index=0, delta={"type": "text_delta", "text": value})
+
+
+FIRST = [INIT, begin("a"), api("content_block_start", index=0, content_block={"type": "text", "text": ""})]
+
+
+def test_the_remark_on_an_error_is_not_part_of_the_text() -> None:
+    """It is a notice with its cause, at once with the whole line, and the model's text is the reply."""
+    remark = "[API Error: 400 prompt is too long: 210000 tokens > 200000 maximum]"
+    stop, last = api("content_block_stop", index=0), whole("a", {"type": "text", "text": "Half" + remark})
+    events = run(*FIRST, piece("Half"), piece(remark), stop, last, STOP, result("Half" + remark))
+    assert blocks(events) == [("text", "Half", True)]
+    assert end(events) == ("error", "Half", remark)
+    assert [(event.text, event.cause) for event in of(events, ev.Notice)] == [(remark, "context")]
+    assert events[-1].cause == "context"  # type: ignore[union-attr]
+
+
+def test_the_model_may_write_like_a_remark() -> None:
+    """Text that goes on after it is the model's, all of it, in its order."""
+    text = "It printed " + API_ERROR + API_ERROR + " and went on."
+    pieces = [piece(value) for value in ("It printed ", API_ERROR, API_ERROR, " and went on.")]
+    stop, last = api("content_block_stop", index=0), whole("a", {"type": "text", "text": text})
+    events = run(*FIRST, *pieces, stop, last, STOP, result(text))
     assert blocks(events) == [("text", text, True)]
-    assert end(events) == ("error", text, API_ERROR)
+    assert end(events) == ("ok", text, None)
+    assert of(events, ev.Notice) == []
+
+
+def test_a_remark_that_is_the_last_word_is_shown() -> None:
+    """If the program is killed before its whole line, nothing that it said is lost."""
+    events = run(*FIRST, piece("Half"), piece(API_ERROR), exit=Exit(signal=9))
+    assert [event.text for event in of(events, ev.Notice)] == [API_ERROR]
+    assert end(events)[:2] == ("cut_off", "Half")
 
 
 def test_interrupted_newer_version() -> None:

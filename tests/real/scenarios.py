@@ -208,6 +208,7 @@ SCENARIOS: dict[str, list[Answer]] = {
     "slow": [[Say(FIRST_HALF), Wait(), Say(SECOND_HALF)]],
     "history": [[History()]],
     "err401": [[Refuse(401, "This key is not good enough.")]],
+    "err400": [[Refuse(400, "prompt is too long: 210000 tokens > 200000 maximum")]],
     "err500": [[Refuse(500, "The model server is broken.")]],
     "errstream": [[Say("This reply breaks off in the mid"), Break("The model server is overloaded.")]],
 }

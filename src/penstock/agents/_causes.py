@@ -85,4 +85,31 @@ def cause_of_sdk(message: str | None) -> Cause | None:
     if message == _SDK_NOT_REACHED:
         return "network"
     found = _SDK_STATUS.match(message or "")
-    return cause_of_status(int(found[1])) if found else None
+    return (cause_of_status(int(found[1])) if found else None) or cause_of_sentence(message)
+
+
+_SENTENCE_CHARS = 400
+"""Characters of an error in which a provider's sentence is looked for: it comes first, or after a few words."""
+
+_SENTENCES: tuple[tuple[re.Pattern[str], Cause], ...] = (
+    (
+        re.compile(
+            r"prompt is too long\b|maximum context length is \d|input is too long for requested model"
+            r"|exceeds the maximum number of tokens|context is too large to send",
+            re.IGNORECASE,
+        ),
+        "context",
+    ),
+    (
+        re.compile(r"\A(?:Internal error: )?overloaded\b|\b(?:model|server|engine)\b[^.\n]{0,30} overloaded\b", re.I),
+        "overloaded",
+    ),
+    (re.compile(r"\b(?:invalid|incorrect) (?:x-)?api[ -]key\b|\bAPI key not valid\b", re.IGNORECASE), "auth"),
+)
+"""Sentences of Anthropic, OpenAI and Google, which agents pass on without the status or the name of the error."""
+
+
+def cause_of_sentence(text: str | None) -> Cause | None:
+    """Return the cause that an error states in a provider's own sentence; None if it is none of those."""
+    beginning = (text or "")[:_SENTENCE_CHARS]
+    return next((cause for pattern, cause in _SENTENCES if pattern.search(beginning)), None)

@@ -319,7 +319,9 @@ def _response(patch: dict[str, Any]) -> Any:
 def _returned(call: AcpCall, failed: bool, quirks: AcpQuirks) -> ToolReturn:
     raw = call.fields.get("rawOutput")
     failed = failed or _reports_failure(raw)
-    found = (call.reported or changes.made(call.fields, call.whole)) if call.edits and not failed else None
+    found = None
+    if call.edits and not failed:  # an input may come after the call was announced, and be all that shows the change
+        found = call.reported or changes.made(call.fields, call.whole) or call.proposed
     text = _raw_text(raw) or _content(call) or "".join(call.terminal) or "\n".join(map(_summary, found or ()))
     if failed and (wrapped := _TOOL_ERROR.fullmatch(text)):
         text = wrapped[1]

@@ -49,7 +49,7 @@ def cause_of(error: Any, quirks: AcpQuirks) -> Cause | None:
         or cause_of_status(None if code == _UNKNOWN_STATUS else code)
         or cause_of_status(as_int(answer.get("code")))
         or cause_of_name(text_or(answer.get("status"), ""))
-        or cause_of_words(words, quirks)
+        or cause_of_words(words or text_or(fields.get("message"), "").removeprefix("Internal error: "), quirks)
     )
 
 

@@ -209,7 +209,7 @@ class SessionUpdates:
         quirks = self.quirks
         if quirks.status_remark and re.fullmatch(quirks.status_remark, text):
             return (Notice("status", text),)
-        if message is not None and _UUID.fullmatch(message) and text.startswith("API Error"):
+        if message is not None and _UUID.fullmatch(message) and self._is_error(text):
             level = "Error"  # the model's own messages have other ids
         elif quirks.levelled_remarks and (found := _LEVELLED_REMARK.match(text)):
             level = found[1]
@@ -221,6 +221,10 @@ class SessionUpdates:
         self.error = text
         cause = cause_of_words(text, quirks)
         return (Notice("error", text, "error", cause=cause), Failure(text, cause))
+
+    def _is_error(self, text: str) -> bool:
+        """Return whether a text is one of the agent's own sentences about an error."""
+        return text.startswith("API Error") or any(re.match(pattern, text) for pattern, _ in self.quirks.errors)
 
     def _new_round(self, lane: str | None) -> Sequence[Update]:
         """Begin a new round: the text that follows answers something new."""

@@ -103,7 +103,10 @@ FACTS = AgentFacts(
     acp=AcpQuirks(
         called="claude",
         marks_sub_agents=True,
-        errors=((r"API Error: ([45]\d\d) ", None),),  # of claude-agent-acp 0.49.0
+        errors=(
+            (r"(?:Failed to authenticate\. )?API Error: ([45]\d\d) ", None),  # of claude-agent-acp 0.49.0 and 0.101.0
+            (r"Prompt is too long\b", "context"),
+        ),
         ignore_project={"claudeCode": {"options": {"settingSources": ["user"], "additionalDirectories": ["."]}}},
     ),
     project_files=CLAUDE_FILES,

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import msgspec
+
 from penstock.agents._json import compact, text_of
 from penstock.agents.generic.calls import CallReader
 from penstock.agents.generic.classifier import NO_MORE, StreamEventClassifier, StreamEventType, words
@@ -81,6 +83,7 @@ class Generic:
         self._calls = CallReader()
         self._repeats = Repeats()
         self._prose: Prose | None = Prose()  # until something was read as text
+        self._failed: str | None = None  # an error that nothing has followed
         self._worked = False  # tools were called: a result's text may join that of several rounds
 
     def read(self, event: Any) -> Sequence[Update]:
@@ -96,6 +99,7 @@ class Generic:
         only_tools = self._calls.read(name, role, layers, tools) or (tools and not texts_in(name, layers))
         self._worked = self._worked or bool(tools)
         if tools:
+            self._failed = None
             self._repeats.settle()
         if role not in MODEL_ROLES and role not in TOOL_ROLES:
             return [*updates, *tools, *(Notice("user", found.text) for found in texts_in(name, layers))]
@@ -148,6 +152,7 @@ class Generic:
             text = text or next((why for layer in layers if (why := first(layer.body, _WHY))), "")
             text = text or name or compact(layers[0].body)
             updates += (Notice("error", text, "error"), Failure(text))
+            self._failed = text
             return True
         if not role and said & {"warning", "warn", "log", "info", "notice", "debug", "status"}:
             level: Level = "warning" if said & {"warning", "warn"} else "info"
@@ -181,7 +186,7 @@ class Generic:
             if mode is None:
                 updates.append(Notice("status", each.text))
                 continue
-            self._prose = None
+            self._prose = self._failed = None
             self._repeats.add(each, name, mode)
             updates.append(Text(each.kind, mode, each.text, place=place, message=message))
             whole = whole and mode == "final" and place is None
@@ -248,6 +253,9 @@ class Generic:
         usage = next((usage for layer in layers if (usage := usage_of(layer.body)) is not None), None)
         if ends_run(name, layers):
             result = result_of(name, layers, usage)
+            if self._failed is not None and not result.is_error and result.reply is None:
+                # The end after an error, with nothing between and no reply, is not a success.
+                result = msgspec.structs.replace(result, is_error=True, reason=self._failed)
             updates += self.finish() if not result.is_error else ()
             updates.append(result)
             return

@@ -27,6 +27,7 @@ from penstock.agents.generic.tool_fields import (
     is_return,
     is_successful,
     output_of,
+    state_in,
 )
 from penstock.core.bounded import BoundedDict
 from penstock.core.tool_titles import tool_kind
@@ -56,14 +57,15 @@ class CallReader:
         if (piece := input_piece(said, layers)) is not None:
             self._more_input(layers, *piece, updates)
             return True
-        bodies = bodies_in(layers)
+        bodies, state = bodies_in(layers), state_in(layers)
         place = next((index for layer in layers if (index := index_of(layer.body)) is not None), None)
         for body in bodies:
             returned, called = role in TOOL_ROLES or is_return(name, body), is_call(said, body)
             if called:
                 self._call(said, body, place, updates)
-            if returned or (called and is_over(said, body)):
-                self._return(body, updates)
+            whole = {**body, **state} if called else body
+            if returned or (called and is_over(said, whole)):
+                self._return(whole, updates)
             if called or returned:
                 return True
         if said & TOOL_WORDS or any(first(body, IDS) in self._open for body in bodies):

@@ -306,10 +306,16 @@ def _duration(body: dict[str, Any]) -> int | None:
     return None if seconds is None else round(seconds * 1000)
 
 
+_OWN_COUNTS = ("input_tokens", "output_tokens", "inputTokens", "outputTokens", "prompt_tokens", "completion_tokens")
+"""Names of figures that an event may have without an object around them: they can be nothing else."""
+
+
 def usage_of(body: dict[str, Any]) -> Usage | None:
     """Return the figures of `usage`, `stats` or `tokens`. Whether the input includes the cached ones is unknown."""
     keys = ("usage", "usageMetadata", "usage_metadata", "stats", "tokens")
     figures = next((as_dict(body[key]) for key in keys if body.get(key)), {})
+    if not figures and any(key in body for key in _OWN_COUNTS):
+        figures = {key: body[key] for key in _OWN_COUNTS if key in body}
     if not figures:
         return None
     counts = {

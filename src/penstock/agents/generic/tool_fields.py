@@ -18,8 +18,8 @@ TOOL_NAMES = ("tool_name", "toolName", "tool", "function_name", "toolCallName")
 NAMES_OF_TOOLS = ("name", *TOOL_NAMES)
 INPUTS = ("input", "arguments", "args", "parameters", "tool_input", "toolInput")
 OUTPUTS = (
-    "aggregated_output", "output", "result", "tool_return", "observation", "stdout", "content", "text", "response",
-    "message", "value",
+    "aggregated_output", "output_text", "outputText", "output", "result", "tool_return", "observation", "stdout",
+    "content", "text", "response", "message", "value",
 )  # fmt: skip
 IDS = (
     "tool_call_id", "tool_use_id", "toolCallId", "toolUseId", "call_id", "callId", "callID", "tool_id", "toolId",
@@ -41,6 +41,15 @@ def bodies_in(layers: Sequence[Layer]) -> list[dict[str, Any]]:
         bodies.append({**shared, **layer.body})
         shared.update({key: value for key, value in layer.body.items() if key in _SHARED})
     return bodies[::-1]
+
+
+def state_in(layers: Sequence[Layer]) -> dict[str, Any]:
+    """Return the fields of an object that is the state of the event's call; {} if there is none.
+
+    Some agents print a call and its result as one event, with the result in the state.
+    """
+    states = (layer.body.get(key) for layer in layers for key in STATES)
+    return next((state for state in states if isinstance(state, dict)), {})
 
 
 def blocks_in(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -8,18 +8,27 @@ so ids identify nothing: a whole line belongs to the message that is open. And t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import msgspec
 
 from penstock.adapter import Command, Request
-from penstock.agents._causes import cause_of_status
+from penstock.agents._causes import cause_of_sdk
 from penstock.agents._flags import each, granted, limits, option, path_of, piped
 from penstock.agents._json import as_dict
-from penstock.agents._stream_json import ApiMessage, ClaudeLike, ResultLine
+from penstock.agents._stream_json import (
+    ApiMessage,
+    BlockDelta,
+    BlockStop,
+    ClaudeLike,
+    ResultLine,
+    StreamEvent,
+    TextDelta,
+)
 from penstock.agents._stream_json_notices import System
-from penstock.updates import MessageEnd, Notice, Result, Traits, Update
+from penstock.events import Cause
+from penstock.updates import MessageEnd, Notice, Result, Text, Traits, Update
 
 # The remark of qwen 0.15.10 on a failed call; after a 429 it ends with advice.
 _API_ERROR = re.compile(
@@ -27,6 +36,7 @@ _API_ERROR = re.compile(
     r"(?:\n(?:Possible quota limitations in place|Please wait and try again later)[^\n]*)?\s*\Z",
     re.DOTALL,
 )
+_REMARK = "[API Error: "
 _TURN_LIMIT = 53
 """Exit status of qwen 0.15.10 at the limit of `--max-session-turns`. It then prints no result."""
 _QUOTA = "Qwen OAuth quota exceeded:"
@@ -57,6 +67,48 @@ class Qwen(ClaudeLike):
         )
         return msgspec.structs.replace(made, turn_limit_status=_TURN_LIMIT)
 
+    def __init__(self) -> None:
+        self._remark: str | None = None
+        """Piece of text that is a remark of the program on a failed call, unless more text follows it."""
+
+    def read(self, event: Any) -> Sequence[Update]:
+        """Translate one line into updates."""
+        api = event.event if type(event) is StreamEvent else None
+        if type(api) is BlockDelta and type(api.delta) is TextDelta and event.parent_tool_use_id is None:
+            return self._piece(event, api.delta.text)
+        updates = super().read(event)
+        if self._remark is None or type(api) is BlockStop:
+            return updates
+        return (*self.finish(), *updates)  # no whole line has the text that the remark ends
+
+    def finish(self) -> Sequence[Update]:
+        """Return the remark that is left."""
+        held, self._remark = self._remark, None
+        return (_noticed(held),) if held is not None else ()
+
+    def _piece(self, event: StreamEvent, text: str) -> Sequence[Update]:
+        """Hold a piece that is a remark, and return it as text if more text follows."""
+        held, self._remark = self._remark, None
+        if text.startswith(_REMARK) and _API_ERROR.fullmatch(text) is not None:
+            self._remark = text
+            return self._held(event, held)
+        return (*self._held(event, held), *super().read(event)) if held is not None else super().read(event)
+
+    def _held(self, event: StreamEvent, held: str | None) -> Sequence[Update]:
+        place = event.event.index if isinstance(event.event, BlockDelta) else None
+        return (Text("text", "delta", held, place),) if held is not None else ()
+
+    def _whole(self, block: dict[str, Any], key: str | None, lane: str | None) -> Iterator[Update]:
+        text, held = block.get("text"), self._remark
+        if lane is None and block.get("type") == "text" and held is not None:
+            self._remark = None
+            if isinstance(text, str) and text.endswith(held):
+                block = {**block, "text": text.removesuffix(held)}
+                yield _noticed(held)
+                if not block["text"]:
+                    return
+        yield from super()._whole(block, key, lane)
+
     def _key(self, message: ApiMessage) -> str | None:
         return None
 
@@ -82,8 +134,17 @@ def _failed(result: Result, said: Any) -> Result:
     found = _API_ERROR.search(said)
     if found is None:
         return result
-    cause = cause_of_status(int(found["status"])) if found["status"] else None
+    cause = _cause_of(found[0])
     return msgspec.structs.replace(result, reply=None, is_error=True, reason=found[0].strip(), cause=cause)
+
+
+def _noticed(remark: str) -> Notice:
+    return Notice("error", remark.strip(), "error", cause=_cause_of(remark))
+
+
+def _cause_of(remark: str) -> Cause | None:
+    """Return the cause of a failed call, by the program's remark on it."""
+    return cause_of_sdk(remark.removeprefix(_REMARK))
 
 
 def acp(request: Request) -> Command:
