@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import pytest
 
@@ -40,7 +40,7 @@ REQUESTS = {
 PEER = Path(__file__).parents[1] / "support" / "acp_peer.py"
 
 
-Pipes = tuple[BinaryIO, BinaryIO]
+Pipes = tuple[IO[bytes], IO[bytes]]
 """What the client writes into, and what it reads."""
 Peer = Callable[[], AbstractContextManager[Pipes]]
 

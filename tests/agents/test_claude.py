@@ -347,7 +347,7 @@ def test_an_error_subtype_without_words() -> None:
 
 def test_hooks_come_before_the_start() -> None:
     """A hook's start is silent, its answer a notice; neither hides the session."""
-    hooks = [
+    hooks: list[Line] = [
         {"type": "system", "subtype": "hook_started", "hook_id": "h", "hook_name": "SessionStart:startup"},
         {"type": "system", "subtype": "hook_response", "hook_name": "Stop", "outcome": "success", "exit_code": 0},
         {
@@ -578,7 +578,8 @@ def test_web_search_that_fails() -> None:
 
 def test_calls_are_the_same_with_and_without_partial_messages() -> None:
     """Blocks, calls with their input (none, too), results and reply agree."""
-    first, second = {"command": "ls", "timeout": 1.0, "x": "é\u2028"}, {}
+    first: Line = {"command": "ls", "timeout": 1.0, "x": "é\u2028"}
+    second: Line = {}
     content = [
         (thinking("Hm"), [start(0, "thinking"), delta(0, "H", "thinking"), delta(0, "m", "thinking")]),
         (text("Look."), [start(1), delta(1, "Look.")]),
@@ -679,7 +680,10 @@ def test_media_and_hidden_thinking() -> None:
     """They are told as notices, once, in both modes."""
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA"}}
     hidden = {"type": "redacted_thinking", "data": "xyz"}
-    content = [(hidden, [start(0, "redacted_thinking", data="xyz")]), (picture, [start(1, "image", source={})])]
+    content: list[tuple[Line, list[Line]]] = [
+        (hidden, [start(0, "redacted_thinking", data="xyz")]),
+        (picture, [start(1, "image", source={})]),
+    ]
     for lines in both(content):
         run = Run([INIT, *lines, user([picture]), result("")])
         assert run.notices == ["redacted", "media", "media"]

@@ -340,7 +340,7 @@ def test_the_adapter_keeps_its_promises() -> None:
 
 # --- answers -------------------------------------------------------------------------------------------
 
-RULES = [
+RULES: list[dict[str, Any]] = [
     {"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "npm test:*"}], "destination": "localSettings"},
     {"type": "addDirectories", "directories": ["/other"], "destination": "userSettings"},
     {"type": "setMode", "mode": "acceptEdits"},
@@ -417,6 +417,7 @@ def test_a_choice_is_made_in_words_or_not_at_all() -> None:
         assert response(dialogue) == sent
     denials = [{"tool_name": "AskUserQuestion", "tool_use_id": "c"}]
     [result, _] = read_line(dialogue, type="result", subtype="success", result="x", permission_denials=denials)
+    assert isinstance(result, up.Result)
     assert result.refused == 0
 
 
@@ -520,6 +521,7 @@ def test_a_cancel_drops_what_waits() -> None:
         dialogue, type="result", subtype="error", terminal_reason="aborted_tools", permission_denials=denials
     )
     assert updates[0] == up.Answer("q", "withdrawn")
+    assert isinstance(updates[1], up.Result)
     assert updates[1].refused == 1
     assert dialogue.over
     assert not dialogue.cancel()

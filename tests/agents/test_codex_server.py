@@ -445,7 +445,7 @@ def test_a_patch_has_a_change_for_each_file() -> None:
     }
     gone = {"path": "d", "kind": {"type": "delete"}, "diff": "g1\ng2"}
     odd = [{"path": "e"}, {"path": 7, "kind": "add"}, None, {"path": "f", "kind": "hologram", "diff": "x"}]
-    fields = {"changes": [update, moved, gone, *odd], "startedAtMs": 1000, "completedAtMs": 1007}
+    fields: dict[str, Any] = {"changes": [update, moved, gone, *odd], "startedAtMs": 1000, "completedAtMs": 1007}
     call, done = item(dialogue, "completed", "fileChange", status="completed", **fields)
     assert isinstance(call, up.ToolCall)
     assert isinstance(done, up.ToolReturn)

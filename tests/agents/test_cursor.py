@@ -57,7 +57,7 @@ SHELL_DONE = {
         "result": {"success": {"exitCode": 0, "stdout": "a\n", "stderr": ""}, "isBackground": False},
     }
 }
-PARTIAL = [
+PARTIAL: list[dict[str, Any]] = [
     INIT,
     {"type": "user", "message": {"role": "user", "content": [{"type": "text", "text": "hi"}]}, **ID},
     {"type": "thinking", "subtype": "delta", "text": "Hm", "timestamp_ms": 1, **ID},

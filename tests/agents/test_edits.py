@@ -76,12 +76,13 @@ def test_the_changes_that_were_made_lead_from_the_file_before_to_the_file_after(
 def test_a_call_that_failed_has_proposed_changes_and_made_none(route: str) -> None:
     """The third edit names lines that are not in the file."""
     events = events_of(route)
-    [failed] = [e.call_id for e in events if isinstance(e, ToolReturned) and e.is_error][:1] or [None]
+    failed = next((e.call_id for e in events if isinstance(e, ToolReturned) and e.is_error), None)
     proposed = {e.call_id: e.changes for e in events if isinstance(e, ToolCalled)}
     returned = {e.call_id: e.changes for e in events if isinstance(e, ToolReturned)}
     if route == "codex-acp":  # it does not report such a call
         assert failed is None
         return
+    assert failed is not None
     assert returned[failed] is None
     assert bool(proposed[failed]) == (route != "gemini-acp")  # which proposes in its questions only
 

@@ -168,7 +168,7 @@ def test_a_report_of_a_sub_agent_is_what_it_said() -> None:
     assert of(read(returned(other, content=blocks)), up.ToolReturn)[0].text == f"{report}\n{added}"
 
 
-ODD = [None, True, 0, -1, 1e300, 10**30, "", "text", [], [None], [[]], {}, {"x": None}, [{"lines": 3}]]
+ODD: list[Any] = [None, True, 0, -1, 1e300, 10**30, "", "text", [], [None], [[]], {}, {"x": None}, [{"lines": 3}]]
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)

@@ -46,7 +46,7 @@ class Seen(dict[str, Any]):
     def _wrapped(key: str, value: Any, read: set[str], path: str) -> Any:
         return Seen(value, read, f"{path}{key}.") if isinstance(value, dict) else value
 
-    def get(self, key: str, default: Any = None) -> Any:  # type: ignore[override]
+    def get(self, key: str, default: Any = None) -> Any:
         """Return a value, and note its key if it is there."""
         if key in self:
             self.read.add(self.path + key)
@@ -229,4 +229,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

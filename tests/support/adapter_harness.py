@@ -32,7 +32,7 @@ def run(agent: str, *lines: Line, exit: Exit | None = None) -> list[ev.Event]:
     return events
 
 
-def of(events: Sequence[ev.Event], *kinds: type[Any]) -> list[Any]:
+def of(events: Sequence[ev.Event] | Sequence[up.Update], *kinds: type[Any]) -> list[Any]:
     """The events of some types."""
     return [event for event in events if isinstance(event, kinds)]
 
