@@ -21,12 +21,17 @@ from penstock.config.rules import NODE_NAME_PATTERN
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """Pattern of an id in a path. It has no dot and no slash, so it cannot name another path."""
 
+FOREIGN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+"""Pattern of the id of a chat at another program."""
+
 TURN = re.compile(r"[1-9][0-9]{0,8}")
 
 IDS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "browser": (ID, str),
     "chat": (ID, str),
     "run": (ID, str),
+    "agent": (ID, str),
+    "foreign": (FOREIGN_ID, str),
     "node": (NODE_NAME_PATTERN, str),
     "turn": (TURN, int),
     "step": (TURN, int),

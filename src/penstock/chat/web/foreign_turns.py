@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -71,9 +71,9 @@ class Mapper(Protocol):
         """Return the end of the stream if no further entry can come, for this reason."""
         ...
 
-    def response(self) -> tuple[int, dict[str, str], bytes]:
-        """Return the status, headers and body of a response that is not a stream."""
-        ...
+
+Whole = Callable[[], tuple[int, dict[str, str], bytes]]
+"""Function that returns the status, headers and body of a response that is not a stream, at the end of the turn."""
 
 
 class ForeignTurn(NamedTuple):
@@ -131,21 +131,33 @@ class ForeignTurns:
             Forbidden: a person has allowed the agent more than a program may use.
             ChatError: as `Service.prompt` and `Service.answer`.
         """
+        self._check(chat)
+        timeline = await self.service.log(chat.id).open()
+        running = timeline.running
+        if running is not None and running.question is not None and running.state != "completed":
+            return await self.answer(chat, running.question.id, text, key)
+        turn, _ = await self.service.prompt(chat.id, text, key=key.new())
+        return ForeignTurn(chat.id, turn)
+
+    async def answer(self, chat: ChatRow, question: str, text: str, key: Key) -> ForeignTurn:
+        """Answer a question of the agent.
+
+        Raises:
+            Forbidden, ChatError: as `ask`.
+        """
+        self._check(chat)
+        turn = await self.service.answer(chat.id, question, text)
+        asked = ForeignTurn(chat.id, turn, (await self.service.log(chat.id).open()).number)
+        self._answers[chat.id] = GivenAnswer(key.stem, self.service.now(), asked)
+        return asked
+
+    def _check(self, chat: ChatRow) -> None:
         if chat.allow != ALLOW:
             raise Forbidden(
                 "a person has changed what the agent of this chat may do without asking",
                 expected="a chat at the first level, for a program",
                 help="begin another chat, or change it back on the page",
             )
-        timeline = await self.service.log(chat.id).open()
-        running = timeline.running
-        if running is not None and running.question is not None and running.state != "completed":
-            turn = await self.service.answer(chat.id, running.question.id, text)
-            asked = ForeignTurn(chat.id, turn, (await self.service.log(chat.id).open()).number)
-            self._answers[chat.id] = GivenAnswer(key.stem, self.service.now(), asked)
-            return asked
-        turn, _ = await self.service.prompt(chat.id, text, key=key.new())
-        return ForeignTurn(chat.id, turn)
 
     async def again(self, chat: ChatRow, key: Key) -> ForeignTurn | None:
         """Return the turn of a chat for which this request asked before."""
@@ -161,9 +173,19 @@ class ForeignTurns:
         return None
 
     def respond(
-        self, request: Request, asked: ForeignTurn, mapper: Mapper, *, is_stream: bool, stops: bool = True
+        self,
+        request: Request,
+        asked: ForeignTurn,
+        mapper: Mapper,
+        *,
+        whole: Whole | None = None,
+        stops: bool = True,
+        headers: Mapping[str, str] | None = None,
     ) -> TurnResponse:
-        """Return the response that follows a turn. `stops`: the turn is stopped if the program goes."""
+        """Return the response that follows a turn, with these headers; `whole` makes one that is not a stream.
+
+        `stops`: the turn is stopped if the program goes.
+        """
         leave = partial(self._leave, asked) if stops else None
         watched = partial(self._security.watched, request)
         return TurnResponse(
@@ -171,7 +193,8 @@ class ForeignTurns:
             self._watches,
             asked,
             mapper,
-            is_stream=is_stream,
+            whole=whole,
+            headers=headers or {},
             leave=leave,
             watched=watched,
             ping=self._ping,
@@ -200,7 +223,8 @@ class TurnResponse:
         asked: ForeignTurn,
         mapper: Mapper,
         *,
-        is_stream: bool,
+        whole: Whole | None,
+        headers: Mapping[str, str],
         leave: Callable[[], None] | None,
         watched: Callable[[Callable[[], None], Callable[[], None]], AbstractContextManager[None]],
         ping: float,
@@ -211,7 +235,8 @@ class TurnResponse:
         self._watches = watches
         self._asked = asked
         self._mapper = mapper
-        self._is_stream = is_stream
+        self._whole = whole
+        self._headers = headers
         self._leave = leave
         self._watched = watched
         self._ping = ping
@@ -242,28 +267,28 @@ class TurnResponse:
 
     async def _follow(self, scope: Scope, receive: Receive, send: Send, watch: Watch, client: ChatClient) -> None:
         mapper = self._mapper
-        if self._is_stream:
+        if self._whole is None:
             headers = [*HEADERS, *((name.encode(), value.encode()) for name, value in self._names().items())]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await self._send(send, client, mapper.start())
         async for rows in self._rows(watch, client):
             data = mapper.take(rows) if rows else PING
-            if self._is_stream and data and not self._is_disconnected:
+            if self._whole is None and data and not self._is_disconnected:
                 await self._send(send, client, data)
             if mapper.is_over or self._is_disconnected:
                 break
         if self._is_disconnected:
             return
         data = mapper.close(self._why)
-        if self._is_stream:
+        if self._whole is None:
             await self._send(send, client, data, more=False)
             return
-        status, more, body = mapper.response()
+        status, more, body = self._whole()
         found = Response(body, status, {**NO_STORE, **self._names(), **more}, media_type="application/json")
         await found(scope, receive, send)
 
     def _names(self) -> dict[str, str]:
-        return {"x-penstock-chat": self._asked.chat, "x-penstock-turn": str(self._asked.turn)}
+        return {**self._headers, "x-penstock-chat": self._asked.chat, "x-penstock-turn": str(self._asked.turn)}
 
     async def _rows(self, watch: Watch, client: ChatClient) -> AsyncIterator[Sequence[Numbered]]:
         """Yield the entries of the chat from the turn's first one on, and nothing after each time of silence."""

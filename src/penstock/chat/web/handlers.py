@@ -337,6 +337,28 @@ class Api:
 
         return await openai_api.complete(self.foreign_turns, request, body)
 
+    async def ui_chat(self, request: Request, body: schemas.UiRequest) -> ASGIApp:
+        """Return a turn of the default agent as a stream of the AI SDK."""
+        return await self.ui_chat_with(request, None, body)
+
+    async def ui_chat_with(self, request: Request, agent: str | None, body: schemas.UiRequest) -> ASGIApp:
+        """Return a turn of an agent as a stream of the AI SDK."""
+        from penstock.chat.web import ai_sdk_api
+
+        return await ai_sdk_api.chat(self.foreign_turns, request, agent, body)
+
+    async def ui_stream(self, request: Request, foreign: str) -> ASGIApp:
+        """Return the turn that runs in a chat of the AI SDK, from its beginning."""
+        from penstock.chat.web import ai_sdk_api
+
+        return await ai_sdk_api.stream(self.foreign_turns, request, foreign)
+
+    async def ui_stop(self, request: Request, foreign: str) -> Response:
+        """Stop the turns of a chat of the AI SDK, and return their numbers."""
+        from penstock.chat.web import ai_sdk_api
+
+        return _json(schemas.TurnNumbers(await ai_sdk_api.stop(self.foreign_turns, foreign)), 202)
+
     @cached_property
     def foreign_turns(self) -> ForeignTurns:
         """Turns that programs of other protocols ask for."""

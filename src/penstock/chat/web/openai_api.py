@@ -74,7 +74,8 @@ async def complete(turns: ForeignTurns, request: Request, body: CompletionReques
         with_usage=body.stream_options is not None and bool(body.stream_options.include_usage),
         since=asked.since,
     )
-    return turns.respond(request, asked, ChatCompletion(asked.turn, options), is_stream=is_stream)
+    made = ChatCompletion(asked.turn, options)
+    return turns.respond(request, asked, made, whole=None if is_stream else made.response)
 
 
 def _at_once(body: CompletionRequest, answer: str) -> Response:

@@ -34,6 +34,9 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "after": ("The number of the last frame that was seen; Last-Event-ID is over it", TEXT),
     "delta": ("1: `assistant` frames have `delta` and `offset`", {**TEXT, "enum": ["0", "1"], "default": "0"}),
     "Last-Event-ID": ("The number of the last frame that was seen", TEXT),
+    "agent": ("The name of the agent", TEXT),
+    "foreign": ("The id of the chat at the program that asks", TEXT),
+    "sdk": ("The major version of the AI SDK; from 6 on, permissions are asked for as approvals", INTEGER),
     "detail": ("full: thinking and the titles of calls, as reasoning", {**TEXT, "enum": ["final", "full"]}),
     "X-Penstock-Chat": ("The id of the chat at the program that asks", TEXT),
     "X-Penstock-Cwd": ("A trusted directory for a new chat; by default the first root", TEXT),
@@ -125,7 +128,7 @@ def _kinds(address: Address) -> Sequence[Any]:
     """Return the types of the response that have schemas: one, or each kind of frame."""
     answers = address.answers
     return (
-        get_args(answers)
+        get_args(answers) or [answers]
         if address.media == "text/event-stream"
         else [*answers.values()]
         if isinstance(answers, dict)

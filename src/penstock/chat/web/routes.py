@@ -107,6 +107,16 @@ ADDRESSES = (
     Address("POST", "/v1/chat/completions", "complete_chat", "A turn of an agent, as OpenAI's interface has it",
             schemas.CompletionRequest, 200, dict[str, Any], (403, 404, 429), query=("detail",),
             headers=("Idempotency-Key", "X-Penstock-Chat", "X-Penstock-Cwd")),
+    Address("POST", "/ai", "ui_chat", "A turn of the default agent, as the AI SDK's chat has it", schemas.UiRequest,
+            200, str, (400, 403, 404, 409, 429), media="text/event-stream", query=("detail", "sdk"),
+            headers=("X-Penstock-Cwd",)),
+    Address("POST", "/ai/{agent}", "ui_chat_with", "A turn of an agent, as the AI SDK's chat has it", schemas.UiRequest,
+            200, str, (400, 403, 404, 409, 429), media="text/event-stream", query=("detail", "sdk"),
+            headers=("X-Penstock-Cwd",)),
+    Address("GET", "/ai/{foreign}/stream", "ui_stream", "The turn that runs, from its beginning; 204 if there is none",
+            None, 200, str, (404, 429), media="text/event-stream", query=("detail", "sdk")),
+    Address("POST", "/ai/{foreign}/stop", "ui_stop", "Stop the turns of a chat of the AI SDK", None, 202,
+            schemas.TurnNumbers, (404,)),
 )  # fmt: skip
 """All routes except the page and its files."""
 

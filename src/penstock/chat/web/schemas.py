@@ -154,6 +154,41 @@ class CompletionRequest(Body, frozen=True, forbid_unknown_fields=False):
     tool_choice: str | dict[str, Any] | None = None
 
 
+class UiApproval(msgspec.Struct, frozen=True):
+    """Answer to a question about a tool, in a message of the AI SDK."""
+
+    id: str
+    approved: bool | None = None
+
+
+class UiPart(msgspec.Struct, frozen=True):
+    """Part of a message of the AI SDK."""
+
+    type: str
+    text: str | None = None
+    state: str | None = None
+    approval: UiApproval | None = None
+
+
+class UiMessage(msgspec.Struct, frozen=True):
+    """Message of the AI SDK."""
+
+    id: str
+    role: str
+    parts: list[UiPart]
+
+
+class UiRequest(Body, frozen=True, forbid_unknown_fields=False):
+    """Request of the AI SDK's chat. Fields that are not here have no effect."""
+
+    id: str
+    """Id of the chat at the program."""
+    messages: list[UiMessage]
+    trigger: str | None = None
+    message_id: str | None = msgspec.field(default=None, name="messageId")
+    model: str | None = None
+
+
 async def read(request: Request, kind: type[Given]) -> Given:
     """Return the body of a request.
 

@@ -14,11 +14,7 @@ import msgspec
 from penstock import events as ev
 from penstock.chat.history.entries import Numbered
 from penstock.chat.turn import Assistant, Completed, Streaming, TurnEvent
-from penstock.chat.web.broadcast import escaped
-from penstock.chat.web.doors.turn_fold import TurnFold, asked_text, failure_text
-
-DONE = b"data: [DONE]\n\n"
-"""Last line of a stream."""
+from penstock.chat.web.doors.turn_fold import DONE, TurnFold, asked_text, data_line, failure_text
 
 LIVE_CHARS = 80
 """Characters by which a reply grows before it is shown again: each time it is sent and stored as a whole."""
@@ -166,13 +162,13 @@ class ChatCompletion:
         out.append(self._chunk({}, "stop"))
         if self._options.with_usage:
             usage = usage_of(self._fold.usage or ev.Usage())
-            out.append(_encode({**self._head(), "choices": [], "usage": usage}))
+            out.append(data_line({**self._head(), "choices": [], "usage": usage}))
         out.append(DONE)
 
     def _fail(self, message: str, code: str, out: list[bytes]) -> None:
         self._over(out)
         self._error = {"message": message, "type": "agent_error", "param": None, "code": code}
-        out += [_encode({"error": self._error}), DONE]
+        out += [data_line({"error": self._error}), DONE]
 
     def _over(self, out: list[bytes]) -> None:
         self.is_over = True
@@ -186,10 +182,10 @@ class ChatCompletion:
         return {"id": options.id, "object": kind, "created": options.created, "model": options.model}
 
     def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
-        return _encode({**self._head(), "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]})
+        return data_line({**self._head(), "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]})
 
     def _event(self, kind: str, data: dict[str, Any]) -> bytes:
-        return _encode({"event": {"type": kind, "data": data}})
+        return data_line({"event": {"type": kind, "data": data}})
 
 
 def usage_of(usage: ev.Usage) -> dict[str, Any]:
@@ -208,7 +204,3 @@ def _message(end: Completed) -> str:
     if end.outcome != "cancelled":
         return end.message
     return "\n\n".join(filter(None, (end.message.rstrip(), f"[{end.reason or 'stopped'}]")))
-
-
-def _encode(chunk: dict[str, Any]) -> bytes:
-    return b"data: " + escaped(msgspec.json.encode(chunk)) + b"\n\n"

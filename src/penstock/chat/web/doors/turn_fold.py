@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from penstock import events as ev
 from penstock.chat.history.entries import Answered, Numbered, TurnBegan, TurnEnded
 from penstock.chat.turn import Assistant, Completed, Streaming, Turn, TurnEvent
+from penstock.chat.web.broadcast import escaped
 from penstock.core.questions import OpenQuestion
+
+DONE = b"data: [DONE]\n\n"
+"""Last line of a stream of these protocols."""
 
 FAILURES: dict[ev.Outcome, str] = {
     "error": "the agent failed",
@@ -87,6 +93,11 @@ class TurnFold:
             elif isinstance(change, Assistant):
                 self.reply = change.content
         out += changes
+
+
+def data_line(value: object) -> bytes:
+    """Return a value as the data of a server-sent event, in one line."""
+    return b"data: " + escaped(msgspec.json.encode(value)) + b"\n\n"
 
 
 def failure_text(end: Completed) -> str | None:
