@@ -162,14 +162,14 @@ def test_partial_messages_change_nothing(unpartial: Recording, shorten: Callable
 
 
 def test_detection(recording: Recording) -> None:
-    """The agent is found from its first lines, with the same events; `ccs` cannot be, it is claude's wire."""
+    """The agent is found from its first lines, with the same events; `ccs` and `kilo` have another agent's wire."""
     stream = Stream("auto")
     events = feeds.whole(stream, recording.data)
     if not recording.data:
         assert isinstance(events[-1], RunEnded)
         return
-    if recording.agent == "ccs":
-        assert stream.agent == "claude"
+    if recording.agent in ("ccs", "kilo"):
+        assert stream.agent == {"ccs": "claude", "kilo": "opencode"}[recording.agent]
         return
     assert stream.agent == recording.agent.partition("/")[0]
     assert encode(events) == encode(read(recording))

@@ -12,8 +12,8 @@ from penstock.agents import registry
 from penstock.agents.support import FEATURES
 from penstock.errors import UsageError
 
-EXEC = ("claude", "codex", "gemini", "opencode", "cursor", "qwen", "copilot", "pi", "cline", "droid", "ccs")
-ACP = ("claude", "codex", "gemini", "opencode", "qwen", "copilot", "cline")
+EXEC = ("claude", "codex", "gemini", "opencode", "cursor", "qwen", "copilot", "pi", "cline", "droid", "kilo", "ccs")
+ACP = ("claude", "codex", "gemini", "opencode", "qwen", "copilot", "cline", "kilo")
 PIPED = tuple(name for name in EXEC if name != "cline")
 ID = "0a1b-2c"
 
@@ -65,6 +65,10 @@ MORE = {"model": "m", "session_id": ID, "args": ("--x", "y z")}
         ("opencode", MORE, f"{OPENCODE} --model=m --session={ID} --x|y z"),
         ("opencode", {"session_id": ID, "fork": True}, f"{OPENCODE} --session={ID} --fork"),
         ("opencode", {"allow": "all"}, f"{OPENCODE} --auto"),
+        ("kilo", MORE, "kilo run --format=json --thinking --model=m --session=0a1b-2c --x|y z"),
+        ("kilo", {"session_id": ID, "fork": True}, f"kilo run --format=json --thinking --session={ID} --fork"),
+        ("kilo", {"allow": "all", "effort": "high"}, "kilo run --format=json --thinking --auto --variant=high"),
+        ("kilo/acp", {**MORE, "allow": "edits", "fork": True}, "kilo acp --x|y z"),
         ("cursor", {}, CURSOR),
         ("cursor", MORE, f"{CURSOR} --model=m --resume={ID} --x|y z"),
         ("cursor", {"allow": "all"}, f"{CURSOR} --force"),
@@ -142,6 +146,7 @@ def test_a_claude_is_no_part_of_the_one_around_it(name: str) -> None:
 NO_FORK = ("gemini", "cursor", "qwen", "copilot", "gemini/acp", "qwen/acp", "copilot/acp", "cline/acp")
 NO_EDITS = {
     "opencode": "use --route server or --route acp",
+    "kilo": "use --route acp",
     "cursor": "commands are denied. With 'all': It does everything",
     "pi": "It has no permissions",
     "cline": "use --route acp",

@@ -30,8 +30,11 @@ def lines(data: bytes) -> list[Any]:
 
 
 def test_every_recording_is_detected_from_its_first_line(recording: Any) -> None:
-    """And no later line says otherwise; ccs prints claude's wire, and claude's server prints that of its `exec` too."""
-    agent = "claude" if recording.agent == "ccs" else recording.agent
+    """And no later line says otherwise.
+
+    ccs prints claude's wire and kilo that of opencode, and claude's server prints that of its `exec` too.
+    """
+    agent = {"ccs": "claude", "kilo": "opencode"}.get(recording.agent, recording.agent)
     values = lines(recording.data)
     if values:
         assert detect(values[0]) == agent

@@ -38,12 +38,13 @@ ROUTES = {
     "droid-exec": ("droid", "droid/edit", NOTES),
     "gemini-acp": ("acp", "acp/gemini-edit", NOTES),
     "gemini-exec": ("gemini", "gemini/edit", NOTES),
+    "kilo-exec": ("kilo", "kilo/edit", EDITED),
     "opencode-acp": ("acp", "acp/opencode-edit", NOTES),
     "pi-exec": ("pi", "pi/edit", NOTES),
     "qwen-acp": ("acp", "acp/qwen-edit", NOTES),
 }
 """Routes, each with the reader and the recording of the case `edit`, and the text of the file after it. The tools of
-some reject the last call, which writes a file that exists."""
+some reject the last call, which writes a file that exists, or show no diff of it."""
 
 
 OLDER = {"codex-acp"}

@@ -40,6 +40,7 @@ ERRORS: dict[str, list[list[Line]]] = {
         [{"type": "init", "session_id": "s", "model": "m"}, {"type": "error", "message": WHY}],
     ],
     "opencode": [[{"type": "error", "sessionID": "s", "error": {"name": "APIError", "data": {"message": WHY}}}]],
+    "kilo": [[{"type": "error", "sessionID": "s", "error": {"name": "APIError", "data": {"message": WHY}}}]],
     "opencode/server": [
         [
             {

@@ -20,7 +20,7 @@ TOOLS = {
     name: RECORDINGS / name / "tools" / "input.ndjson"
     for name in (
         "claude", "codex", "codex-server", "gemini", "opencode", "opencode-server",
-        "qwen", "copilot", "pi", "cline", "droid", "ccs",
+        "qwen", "copilot", "pi", "cline", "droid", "kilo", "ccs",
     )
 }  # fmt: skip
 ACP = {folder.name: folder / "input.ndjson" for folder in sorted((RECORDINGS / "acp").glob("*-tools"))}

@@ -180,7 +180,7 @@ def _of_route(tables: dict[str, dict[str, str]], agent: str, route: str) -> dict
 
 def wire_of(agent: str, route: str) -> str:
     """Return the table of `ignored.toml` for a route."""
-    return "acp" if route == "acp" else {"ccs": "claude", "qwen": "claude"}.get(agent, agent)
+    return "acp" if route == "acp" else {"ccs": "claude", "qwen": "claude", "kilo": "opencode"}.get(agent, agent)
 
 
 def live(agent: str) -> dict[str, str]:

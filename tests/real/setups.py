@@ -104,6 +104,14 @@ def _gemini(home: Path, url: str) -> Env:
 
 
 def _opencode(home: Path, url: str) -> Env:
+    return _of_opencode("opencode", home, url)
+
+
+def _kilo(home: Path, url: str) -> Env:
+    return {**_of_opencode("kilo", home, url), "KILO_API_URL": url, "KILO_DISABLE_SESSION_INGEST": "1"}
+
+
+def _of_opencode(name: str, home: Path, url: str) -> Env:
     can = {"attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}, "reasoning": True}
     provider = {
         "npm": "@ai-sdk/openai-compatible",
@@ -113,11 +121,11 @@ def _opencode(home: Path, url: str) -> Env:
     }
     model = f"mock/{MODEL}"
     config = {"provider": {"mock": provider}, "model": model, "small_model": model, "autoupdate": False}
-    _write(home / ".config" / "opencode" / "opencode.json", json.dumps(config))
+    _write(home / ".config" / name / f"{name}.json", json.dumps(config))
     places = {"CONFIG": ".config", "DATA": ".local/share", "STATE": ".local/state", "CACHE": ".cache"}
-    env = {f"XDG_{name}_HOME": str(home / place) for name, place in places.items()}
+    env = {f"XDG_{it}_HOME": str(home / place) for it, place in places.items()}
     off = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "SHARE")
-    return env | {f"OPENCODE_DISABLE_{name}": "1" for name in off}
+    return env | {f"{name.upper()}_DISABLE_{it}": "1" for it in off}
 
 
 def _qwen(home: Path, url: str) -> Env:
@@ -188,6 +196,7 @@ SETUPS = {
     "codex": Setup(_codex, "gpt-5.1-codex"),
     "gemini": Setup(_gemini, "gemini-2.5-flash"),
     "opencode": Setup(_opencode, "mock/other-model", "other-model"),
+    "kilo": Setup(_kilo, "mock/other-model", "other-model"),
     "qwen": Setup(_qwen, "other-model"),
     "copilot": Setup(_copilot, "other-model"),
     "pi": Setup(_pi, "other-model"),

@@ -31,6 +31,8 @@ MADE_OTHERWISE: dict[tuple[str, str], Shown] = {
     ("opencode-server", "overwrite"): "names",
     ("opencode-exec", "overwrite"): "names",
     ("opencode-acp", "overwrite"): "fragment",
+    ("kilo-exec", "overwrite"): "names",
+    ("kilo-acp", "overwrite"): "fragment",
     ("droid-exec", "tools"): "fragment",  # its result has no content
     ("droid-exec", "overwrite"): "fragment",
     ("pi-exec", "tools"): "fragment",

@@ -16,7 +16,7 @@ from penstock.errors import UsageError
 
 LIMITS = {"max_turns": 1, "max_tokens": 1500, "max_cost": 0.0001}
 """Limits that a run of three model calls, each of 1000 tokens and more, passes before its last one."""
-FREE = {"opencode", "cline", "pi"}
+FREE = {"opencode", "kilo", "cline", "pi"}
 """Agents that know no price of the model of these tests, and report a cost of 0."""
 
 

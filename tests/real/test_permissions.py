@@ -29,6 +29,7 @@ MAY_CHANGE = {
     ),
     "gemini": (".gemini/tmp/*",),
     "opencode": (".local/*", ".cache/*"),
+    "kilo": (".local/*", ".cache/*"),
     "qwen": (".qwen/projects/*", ".qwen/debug/*", ".qwen/tmp/*", ".qwen/usage/*", ".qwen/usage_record*"),
     "copilot": (".copilot/session-*", ".copilot/logs/*", ".cache/*"),
     "pi": (".pi/agent/sessions/*",),

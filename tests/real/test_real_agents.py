@@ -56,12 +56,22 @@ SAYS_LIMIT = {
     "codex": "output limit",
     "codex-acp": "max_output_tokens",
     "opencode": "output limit",
+    "kilo": "output limit",
     "pi": "output limit",
 }
 """Agents, or routes, that say that the model has reached its limit of tokens, and words of the reason then."""
 GOES_ON = {"droid"}
 """Agents that ask the model for the rest of its answer as long as it meets the limit."""
-SAYS_NO_LIMIT = {"gemini-exec", "gemini-acp", "qwen-exec", "qwen-acp", "copilot-exec", "copilot-acp", "opencode-acp"}
+SAYS_NO_LIMIT = {
+    "gemini-exec",
+    "gemini-acp",
+    "qwen-exec",
+    "qwen-acp",
+    "copilot-exec",
+    "copilot-acp",
+    "opencode-acp",
+    "kilo-acp",
+}
 """Routes that say that all is well when the model has reached its limit: it cannot be seen."""
 TAKES_ARGUMENTS = {"cline-exec"}
 """Routes that take the prompt as an argument alone, which cannot be that long."""
@@ -73,7 +83,7 @@ LOSES_YOUNG_SESSIONS = {"gemini-acp"}
 """Routes that lose a conversation that is gone on with in the minute of the clock in which it began."""
 SAVES_LATE = {"claude-acp"}
 """Routes that may have answered, and ended, before the conversation is saved: one time in about fifteen."""
-RETRIES_FOR_LONG = {"opencode", "qwen", "copilot", "droid"}
+RETRIES_FOR_LONG = {"opencode", "kilo", "qwen", "copilot", "droid"}
 """Agents that ask again for minutes, or for ever, when the server is broken."""
 STARTED_SECONDS = 20
 """The time limit of a run that would retry for long: enough for a slow machine to start the agent and hear it once."""

@@ -50,6 +50,7 @@ AGENTS: Mapping[str, AgentFacts] = _Facts(
     "codex",
     "gemini",
     "opencode",
+    "kilo",
     "cursor",
     "qwen",
     "copilot",

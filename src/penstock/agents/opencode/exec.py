@@ -67,21 +67,8 @@ class OpenCode:
 
     @staticmethod
     def command(request: Request) -> Command:
-        """Return `opencode run`, with the prompt through stdin: opencode would quote an argument again."""
-        return piped(
-            request,
-            "opencode",
-            "run",
-            "--format=json",
-            "--thinking",
-            *option("--model", request.model),
-            *option("--session", request.session_id),
-            *(("--fork",) if request.fork else ()),
-            *granted(request, everything=("--auto",)),
-            *option("--variant", request.effort),
-            *each("--file", (image.path for image in request.images)),
-            *request.args,
-        )
+        """Return `opencode run` with the prompt through stdin."""
+        return run_command(request, "opencode")
 
     def read(self, event: Any) -> Sequence[Update]:
         """Translate one wire event into updates."""
@@ -102,6 +89,24 @@ class OpenCode:
         fields = as_dict(event)
         text = text_of(as_dict(fields.get("part")).get("text")) or text_of(fields.get("text"))
         return (Unknown(wire_type=text_or(fields.get("type"), "") or None, text=text or None),)
+
+
+def run_command(request: Request, program: str) -> Command:
+    """Return `PROGRAM run`, with the prompt through stdin: the program would quote an argument again."""
+    return piped(
+        request,
+        program,
+        "run",
+        "--format=json",
+        "--thinking",
+        *option("--model", request.model),
+        *option("--session", request.session_id),
+        *(("--fork",) if request.fork else ()),
+        *granted(request, everything=("--auto",)),
+        *option("--variant", request.effort),
+        *each("--file", (image.path for image in request.images)),
+        *request.args,
+    )
 
 
 def acp(request: Request) -> Command:

@@ -1,0 +1,1 @@
+"""kilo: Kilo Code's command line, which is built on opencode."""

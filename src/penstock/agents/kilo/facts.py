@@ -1,0 +1,71 @@
+"""Facts about kilo. It prints the wire of opencode, so no line identifies it; the user names it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.adapter import Allow
+from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, Permission, RouteFacts, StateFolder, npm
+from penstock.agents._permissions import EVERYTHING, edits, own_settings
+from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
+from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
+
+_ASKING: Mapping[Allow, Permission] = {
+    "default": own_settings("Its own settings decide what it does without asking, and what it asks you about."),
+    "edits": edits("It changes files without asking. For everything else, its own settings decide when it asks you."),
+    "all": EVERYTHING,
+}
+
+FACTS = AgentFacts(
+    routes={
+        "acp": RouteFacts(
+            "acp.dialogue:Acp",
+            "kilo",
+            "kilo.exec:acp",
+            supports=("resume", "fork", "edits", "args", "images", "mcp_config"),
+            counts=("max_turns",),
+            proposed="fragment",
+            made="diff",
+            counts_refused=True,
+            tags=ACP_TAGS,
+        ),
+        "exec": RouteFacts(
+            "kilo.exec:Kilo",
+            "kilo",
+            live=False,
+            supports=("resume", "fork", "args", "effort", "images"),
+            counts=("max_cost", "max_turns", "max_tokens"),
+            proposed="fragment",
+            made="diff",
+            tags=("type",),
+        ),
+    },
+    allows={
+        "acp": _ASKING,
+        "exec": {
+            "default": own_settings("Its own settings decide what it does. What they ask about is denied."),
+            "all": EVERYTHING,
+        },
+    },
+    install=npm("@kilocode/cli"),
+    tested="7.7.9",
+    stream="kilo run --format json",
+    variables=(*ANY_PROVIDER, "KILO_"),
+    switches=GOOGLE_CLOUD,
+    acp=AcpQuirks(called="kilo", marks_sub_agents=True, tool_name="pending title"),
+    project_files=ProjectFiles(
+        starts=(
+            *(".kilo", ".kilocode", ".kilocodemodes", "kilo.json", "kilo.jsonc", "opencode.json", "opencode.jsonc"),
+            *(SKILLS, *CLAUDE_FILES.starts),
+        ),
+        instructs=(
+            *(AGENTS_MD, "CONTEXT.md", ".kilocodeignore", ".kilocoderules", ".kilocoderules-*"),
+            *(".kilo/rules", ".kilo/rules-*", ".kilocode/rules", ".kilocode/rules-*", *CLAUDE_FILES.instructs),
+        ),
+    ),
+    state=(
+        StateFolder(".local/share", "XDG_DATA_HOME", "kilo", settings=("bin",)),
+        StateFolder(".local/state", "XDG_STATE_HOME", "kilo"),
+        StateFolder(".config", "XDG_CONFIG_HOME", "kilo", settings=("*",), is_kept=False),
+    ),
+)
