@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from effort import at_most
 
 from penstock.agents import kinds
 from penstock.agents.registry import AGENTS
@@ -186,3 +188,55 @@ def test_the_log_has_no_texts_and_is_rotated(tmp_path: Path) -> None:
     path.symlink_to(tmp_path / "elsewhere")
     drift_log.append("claude", health, tmp_path)
     assert not (tmp_path / "elsewhere").exists()
+
+
+def moved(value: Any, path: tuple[str, ...]) -> None:
+    """Give the field at a path another name, in each place that the path leads to."""
+    if isinstance(value, list):
+        for item in value:
+            moved(item, path)
+    elif isinstance(value, dict) and path[0] in value:
+        if len(path) == 1:
+            value[f"{path[0]}V2"] = value.pop(path[0])
+        else:
+            moved(value[path[0]], path[1:])
+
+
+def paths_in(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of all fields."""
+    if isinstance(value, list):
+        for item in value:
+            yield from paths_in(item, path)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield (*path, key)
+            yield from paths_in(inner, (*path, key))
+
+
+SILENT = {("gemini-tools", "status"), ("opencode-tools", "status")}
+"""Fields whose move is not noticed: without the status of its calls, nothing in this wire says that they ran."""
+
+
+@pytest.mark.parametrize("name", [*TOOLS, *ACP])
+def test_a_field_that_moved_is_noticed(name: str) -> None:
+    """For each field of each line: the reply stays the same, or the report or the outcome says that it may be wrong."""
+    agent, lines = read({**TOOLS, **ACP}[name])
+    before, healthy = run(agent, lines)
+    assert not healthy.checks
+    paths = sorted({path for line in lines for path in paths_in(line)})
+    for path in paths[:: at_most(3, 1)]:
+        changed = msgspec.json.decode(msgspec.json.encode(lines))
+        moved(changed, path)
+        shown, health = run(agent, changed)
+        if shown.reply != before.reply and (name, path[-1]) not in SILENT:
+            noticed = health.warnings or health.checks or health.drift or shown.outcome != "ok"
+            assert noticed, (path, shown.reply)
+
+
+def test_no_recording_has_a_disagreement(recording: Any) -> None:
+    """There is no false check either: what real agents report agrees with itself."""
+    stream = Stream(recording.agent)
+    stream.feed(recording.data)
+    stream.close()
+    if recording.agent != "ollama":  # nobody runs the tools that its model calls
+        assert stream.health.checks == []

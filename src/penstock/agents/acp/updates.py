@@ -92,6 +92,8 @@ class SessionUpdates:
         if kind in _SILENT:
             return ()
         if kind in ("tool_call", "tool_call_update"):
+            if not text_or(update.get("toolCallId"), ""):
+                return (Unknown(f"session/update/{kind} without an id"),)
             lane = self._sub_agents.of_call(update)
             worked = self._worked([*self._calls.begin(lane), *self._calls.patch(update, lane)])
             return (*worked, *self._launched(update)) if "_meta" in update else worked
@@ -171,6 +173,8 @@ class SessionUpdates:
     def _chunk(self, update: dict[str, Any], kind: Kind) -> Sequence[Update]:
         content = update.get("content")
         text = content["text"] if isinstance(content, dict) and type(content.get("text")) is str else text_of(content)
+        if isinstance(content, dict) and content.get("type") == "text" and not isinstance(content.get("text"), str):
+            return (Unknown(f"session/update/{update['sessionUpdate']}/text", text_of(content)),)
         if not text:
             return self._call_over(update)
         message = text_or(update.get("messageId"), "") or None

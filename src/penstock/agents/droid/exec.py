@@ -217,7 +217,7 @@ def _read_init(event: System) -> RunStart:
 def _read_call(event: Call) -> ToolCall:
     name = event.tool_name or "tool"
     changes = proposed(event.parameters) if name in _EDITS else None
-    return ToolCall(event.id or "call", name, event.parameters, message=event.message_id, changes=changes)
+    return ToolCall(event.id or "", name, event.parameters, message=event.message_id, changes=changes)
 
 
 def _read_return(event: Return) -> ToolReturn:
@@ -231,7 +231,7 @@ def _read_return(event: Return) -> ToolReturn:
     elif event.tool_id in _EDITS and not failed:
         change = change_of(parsed(event.value))
         changes = None if change is None else [change]
-    return ToolReturn(event.id or "call", text, failed, exit_code, event.tool_id, changes=changes, refused=refused)
+    return ToolReturn(event.id or "", text, failed, exit_code, event.tool_id, changes=changes, refused=refused)
 
 
 def _usage(fields: dict[str, Any]) -> Usage | None:

@@ -95,6 +95,9 @@ class CallTracker:
         # Apart, so that the cost of a call does not grow with the calls before it.
         self._waiting: dict[str, TrackedCall] = {}  # no result has come
         self._with_place = self._with_text = 0  # results that could have a text, and those that have one
+        self._called = self._named = self._given = 0  # calls of the top agent, those with a name, those with an input
+        self._unasked = 0  # results of no call
+        self._before = 0  # messages until the last call of the top agent
         self._returned: dict[str, TrackedCall] = {}
         self._running: Counter[str | None] = Counter()  # calls that were emitted and wait, by lane
         self._made_up = 0
@@ -213,6 +216,11 @@ class CallTracker:
         call.called = True
         call.lane = parent
         self._running[parent] += 1
+        if parent is None:
+            self._called += 1
+            self._named += (call.name or UNNAMED) != UNNAMED
+            self._given += update.input not in (None, {}, "") or bool(update.title or update.changes)
+            self._before = self._messages.count
         call.at = self._emitter.at
         call.waited = self._waits.of_call(call.call_id, call.at)
         call.changes = update.changes or None
@@ -257,6 +265,7 @@ class CallTracker:
             self._messages.end_block(block)
             self.input_ended(block)
             lane = self._messages.lane(call.lane)
+        self._unasked += not call.called
         self._emit_return(call, update, complete=True)
         self._messages.end_lane(call.call_id)
         lane.results_seen = True
@@ -317,10 +326,19 @@ class CallTracker:
         """True if a call has no result yet."""
         return bool(self._waiting)
 
-    def disagreements(self) -> Iterator[str]:
-        """Yield a sentence if no result of many has any text, which an agent rarely means."""
+    def disagreements(self, *, ended_well: bool) -> Iterator[str]:
+        """Yield sentences about what an agent rarely means. `ended_well`: every call should have a result."""
         if self._with_place >= MIN_RESULTS and not self._with_text:
             yield f"all {self._with_place} results of calls are empty"
+        if self._called >= MIN_RESULTS and not self._named:
+            yield f"none of {self._called} calls has a name"
+        if self._called >= MIN_RESULTS and not self._given:
+            yield f"none of {self._called} calls has an input or a title"
+        waiting = sum(call.called and call.lane is None for call in self._waiting.values())
+        if ended_well and waiting and self._messages.count > self._before:  # the model went on
+            yield f"{waiting} of {self._called} calls have no result"
+        if self._unasked:
+            yield f"{self._unasked} results are of no call"
 
     def close(self) -> None:
         """End the calls that got no result, and output whose call never came."""

@@ -19,6 +19,7 @@ import msgspec
 from penstock import events as ev
 from penstock import updates as up
 from penstock.core.health import Health
+from penstock.core.normalizer.doubles import Doubles
 from penstock.core.normalizer.emitter import Emitter
 from penstock.core.normalizer.outcome import RunOutcome, limit_of
 from penstock.core.normalizer.run_info import RunInfo
@@ -58,6 +59,12 @@ class Messages:
         self._lanes: dict[str | None, Lane] = {None: top}
         self._block_count = 0
         self._message_count = 0
+        self.doubles: Doubles = Doubles()
+
+    @property
+    def count(self) -> int:
+        """Number of messages so far."""
+        return self._message_count
 
     # --- lanes -------------------------------------------------------------------------------------
 
@@ -248,6 +255,8 @@ class Messages:
             message_id=message.key,
             stop_reason=stop_reason,
         )
+        if status != "superseded":
+            self.doubles.note(lane, message)
         lane.trim(message)
         if lane is self.top:
             self._info.emit_pending()
@@ -265,7 +274,7 @@ class Messages:
             message.usage_model = update.model or message.usage_model
 
     def _report_usage(self, usage: ev.Usage, model: str | None, lane: Lane) -> None:
-        self._outcome.add_usage(usage)
+        self._outcome.add_usage(usage, of_top=lane is self.top)
         self._emitter.emit(ev.UsageReported, lane.parent, model=model, **msgspec.structs.asdict(usage))
 
     # --- blocks ------------------------------------------------------------------------------------

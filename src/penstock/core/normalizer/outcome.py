@@ -119,13 +119,16 @@ class RunOutcome:
         self._result: up.Result | None = None
         self._answer: list[Message] | None = None  # messages whose text is the reply; None if the result's own text is
         self._used: ev.Usage | None = None  # by all model calls so far
+        self._used_by_top: ev.Usage | None = None
         self._failure: Defect | None = None
         self._failing = False  # a reported failure that was not taken back
         self._superseded: dict[int, None] = {}  # the hashes of texts that are not the reply
 
-    def add_usage(self, usage: ev.Usage) -> None:
+    def add_usage(self, usage: ev.Usage, *, of_top: bool) -> None:
         """Add the usage of a model call."""
         self._used = usage if self._used is None else self._used + usage
+        if of_top:  # some agents leave their sub-agents out of the total
+            self._used_by_top = usage if self._used_by_top is None else self._used_by_top + usage
 
     def supersede(self, message: Message) -> None:
         """Keep the text of a superseded attempt out of the reply."""
@@ -207,9 +210,9 @@ class RunOutcome:
             own, reply = well_formed(result.reply).strip(), self.reply.strip()
             if own not in reply and reply not in own:
                 yield f"the agent's own final text ({len(own):,} characters) differs from the reply ({len(reply):,})"
-        if result.usage is not None and self._used is not None:
+        if result.usage is not None and self._used_by_top is not None:
             for name in ("input_tokens", "output_tokens"):
-                whole, parts = getattr(result.usage, name), getattr(self._used, name)
+                whole, parts = getattr(result.usage, name), getattr(self._used_by_top, name)
                 if whole is not None and parts is not None and parts > whole:
                     yield f"the model calls used {parts:,} {name.replace('_', ' ')}, the run by its end {whole:,}"
 
