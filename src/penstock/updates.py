@@ -235,6 +235,11 @@ class Question(msgspec.Struct, frozen=True):
     title: str | None = None
     lane: str | None = None
     changes: list[Change] | None = None
+    command: str | tuple[str, ...] | None = None
+    """Command that needs the permission, as the wire has it for the shell or the system, never a title for people: a
+    line, or the words of a program and its arguments. Rules are matched with it."""
+    command_cwd: str | None = None
+    """Directory in which the command would run, if the wire names it."""
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -419,6 +419,26 @@ def test_a_question_that_somebody_else_answered(said_by_the_server: dict[str, An
     assert read(dialogue, event("permission.replied", requestID="per_1", **said_by_the_server)) == [answer]
 
 
+@pytest.mark.parametrize(
+    ("given", "command", "cwd"),
+    [
+        ({"command": "echo hi"}, "echo hi", None),
+        ({"command": "echo hi", "workdir": "sub"}, "echo hi", "sub"),
+        ({"command": "rm x"}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_the_command_of_a_permission(given: dict[str, Any], command: str | None, cwd: str | None) -> None:
+    """Only a permission whose call has the same command names it for rules, with the directory of the call."""
+    running = {"status": "running", "input": given}
+    asked = event(
+        "permission.asked", id="per_1", permission="bash", metadata={"command": "echo hi"}, tool={"callID": "c"}
+    )
+    *_, question = read(begun(), part("tool", tool="bash", callID="c", state=running), asked)
+    assert isinstance(question, up.Question)
+    assert (question.command, question.command_cwd) == (command, cwd)
+
+
 def test_other_words_refuse() -> None:
     """The model reads them."""
     dialogue = begun()

@@ -22,6 +22,9 @@ MAX_RULE_CHARS = 80
 CHOICE_TOOL = "AskUserQuestion"
 """Tool by which the model asks the user. Its answers are a part of its input."""
 
+SHELL_TOOL = "Bash"
+"""Tool whose command is a line for a shell of POSIX."""
+
 REJECTED = "This was not allowed. Go on without it, or say what is needed."
 """Message to the model for a rejection without words."""
 
@@ -144,6 +147,7 @@ def _permission(pending: PendingRequest, name: str, request: Fields, lane: str |
         title=title or None,
         lane=lane,
         changes=proposed(name, pending.input),
+        command=text_or(as_dict(pending.input).get("command"), "") or None if name == SHELL_TOOL else None,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.agents._json import text_of, text_or
+from penstock.agents._json import as_dict, as_list, text_of, text_or
 from penstock.agents.acp.calls import AcpCall
 from penstock.core.questions import ASK_OF
 from penstock.events import Change, Option, OptionKind
@@ -65,7 +65,37 @@ class PendingPermission(msgspec.Struct, frozen=True):
             title=call.input_title or None,
             lane=call.lane,
             changes=changes,
+            command=_command(call),
+            command_cwd=_directory(call),
         )
+
+
+_LINES = ("command", "cmd")
+"""Keys of the input of a call for a command: a line for a shell, or words."""
+_DIRECTORIES = ("cwd", "workdir", "working_directory", "directory", "dir_path")
+"""Keys for the directory in which it would run."""
+
+
+def _command(call: AcpCall) -> str | tuple[str, ...] | None:
+    """Return the command that a call would run; None if its input has none, or several."""
+    if call.tool_kind != "execute":
+        return None
+    given = as_dict(call.fields.get("rawInput"))
+    lines = as_list(given.get("commands"))
+    if lines:
+        return "\n".join(lines) if all(isinstance(line, str) for line in lines) else None
+    found = [given[key] for key in _LINES if key in given]
+    if len(found) != 1:
+        return None
+    [command] = found
+    if isinstance(command, list) and command and all(isinstance(word, str) for word in command):
+        return tuple(command)
+    return command if isinstance(command, str) else None
+
+
+def _directory(call: AcpCall) -> str | None:
+    given = as_dict(call.fields.get("rawInput"))
+    return next((text for key in _DIRECTORIES if (text := text_or(given.get(key), ""))), None)
 
 
 def option_id(option: dict[str, Any]) -> str:

@@ -39,6 +39,8 @@ class PendingQuestion(msgspec.Struct, kw_only=True):
     title: str | None = None
     lane: str | None = None
     changes: list[Change] | None = None
+    command: str | None = None
+    command_cwd: str | None = None
 
     def as_update(self, name: str) -> Question:
         """Return the question for a person, under this id."""
@@ -54,6 +56,8 @@ class PendingQuestion(msgspec.Struct, kw_only=True):
             title=self.title,
             lane=self.lane,
             changes=self.changes,
+            command=self.command,
+            command_cwd=self.command_cwd,
         )
 
     def result(self, answer: Answer) -> Any:
@@ -114,7 +118,11 @@ def _command(request: RequestId, params: dict[str, Any], changes: Any) -> list[P
     network = as_dict(params.get("networkApprovalContext"))
     asked = f"connect to {text_of(network.get('host'))}" if network else unwrapped(text_of(params.get("command")))
     text = _lines(text_of(params.get("reason")), asked)
-    return _approval(request, params, text, "network" if network else "command", asked, rules)
+    [question] = _approval(request, params, text, "network" if network else "command", asked, rules)
+    if not network and not params.get("additionalPermissions"):  # more than to run it is decided by a person
+        question.command = text_of(params.get("command")) or None
+        question.command_cwd = text_of(params.get("cwd")) or None
+    return [question]
 
 
 def _file_change(request: RequestId, params: dict[str, Any], changes: Any) -> list[PendingQuestion]:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from penstock.agents._json import as_dict, as_list, text_of, text_or
 from penstock.agents.opencode import changes
+from penstock.core.bounded import BoundedDict
 from penstock.events import AnsweredBy, Ask, Option, ToolKind
 from penstock.updates import Answer, Notice, Question, Update
 
@@ -28,6 +29,9 @@ _OTHERS: dict[str, AnsweredBy] = {"once": "person", "always": "allow"}
 REJECTED = "This was not allowed. Go on without it, or say what is needed."
 """Message to the model for a rejection without words, which would end the turn."""
 
+MAX_CALLS = 64
+"""Calls whose input is kept: more than a model makes at once."""
+
 Fields = dict[str, Any]
 
 
@@ -38,10 +42,16 @@ class Questions:
         self._edits = edits
         self._waiting: dict[str, list[Fields] | None] = {}  # None: a permission
         self._answers: dict[str, Answer] = {}  # ours, until the server confirms them
+        self._inputs: BoundedDict[str, Fields] = BoundedDict(MAX_CALLS)  # of the calls that began
 
     def forget(self) -> None:
         """Drop the questions of a run that has ended."""
         self._waiting.clear()
+
+    def note_call(self, call_id: str | None, given: Fields) -> None:
+        """Keep the input of a call that begins: a permission for it lacks the directory."""
+        if call_id:
+            self._inputs[call_id] = given
 
     def reply(self, answer: Answer) -> tuple[str, Fields]:
         """Return the path and the body of the request that answers a question.
@@ -79,6 +89,9 @@ class Questions:
             return (Notice("permission", text, "warning", lane),), False
         self._waiting[id] = None
         granted = self._edits and permission == "edit"
+        call_id = text_or(as_dict(said.get("tool")).get("callID"), "") or None
+        given = self._inputs.get(call_id or "", {})
+        command = text_or(about.get("command"), "") if permission == "bash" else ""
         ask, tool_kind = _ASKS.get(permission, ("tool", "other"))
         asked = Question(
             id,
@@ -87,11 +100,13 @@ class Questions:
             _options(said),
             blocking=not granted,
             free_text=True,
-            call_id=text_or(as_dict(said.get("tool")).get("callID"), "") or None,
+            call_id=call_id,
             tool_kind=tool_kind,
             title=what or None,
             lane=lane,
             changes=changes.asked(about) if permission == "edit" else None,
+            command=command if command and command == given.get("command") else None,
+            command_cwd=text_or(given.get("workdir"), "") or None,
         )
         return (asked,), granted
 

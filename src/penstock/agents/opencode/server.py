@@ -382,6 +382,7 @@ class OpenCodeServer:
                     return updates
                 return [it for it in updates if not isinstance(it, Failure)]
             case "running":
+                self._questions.note_call(part.call_id, as_dict(state.get("input")))
                 call, output = read_call(part, lane), text_of(metadata.get("output"))
                 shown = Text("tool_output", "snapshot", output, lane=lane, call_id=call.call_id)
                 return (call, shown) if output else (call,)
