@@ -26,7 +26,7 @@ from penstock.core.normalizer.normalizer import Normalizer
 from penstock.core.normalizer.outcome import Exit
 from penstock.core.unfamiliar import Unfamiliar, is_suspect
 from penstock.events import Event
-from penstock.updates import Failure, Text, Traits, Unknown, Update
+from penstock.updates import Failure, Question, Text, Traits, Unknown, Update
 from penstock.updates import Notice as NoticeUpdate
 
 MAX_UNDECIDED_LINES = 64
@@ -133,6 +133,10 @@ class Stream:
         for update in updates:
             self._normalizer.apply(update)
         return self._normalizer.drain()
+
+    def asked(self, id: str) -> Question | None:
+        """Return the open question of this id as its adapter has read it: it has more than the event."""
+        return self._normalizer.permissions.asked(id)
 
     @property
     def working(self) -> bool:

@@ -10,6 +10,7 @@ from penstock.cli.console import one_line, pass_on, say
 from penstock.cli.parser import Parser
 from penstock.config import settings
 from penstock.config.notify import without_secrets
+from penstock.config.run_rules import VERDICTS, joined
 from penstock.config.settings import FILE_NAME, Config, Setting, dotted, shown
 
 
@@ -56,4 +57,7 @@ def _public(name: str, setting: Setting) -> Any:
 
 
 def _shown(name: str, setting: Setting) -> str:
+    if name == "run.rules":
+        rules = joined(setting.value)
+        return ", ".join(f"{verdict} {shown(rule)}" for verdict in VERDICTS for rule in getattr(rules, verdict))
     return f"{len(setting.value)} of them" if name == "notify" else shown(setting.value)

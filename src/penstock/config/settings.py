@@ -10,13 +10,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
 from penstock.config.notify import NOTIFY, Webhook, mistakes
 from penstock.config.rules import ABOVE_0, MAX_EXACT_INTEGER, Rule, one_of, whole
 from penstock.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from penstock.config.command_rules import CommandRules
 
 FILE_NAME = "penstock.toml"
 MAX_CONFIG_BYTES = 1 << 20
@@ -64,6 +67,7 @@ OUTPUT: dict[str, Rule] = {
 }
 HISTORY: dict[str, Rule] = {"keep": _switch}
 RUN: dict[str, Rule] = {"sandbox": _one_of("auto", "on", "own", "off")}
+RUN_RULES: KeyPath = ("run", "rules")
 LOOP: dict[str, Rule] = {
     "check": _words,
     "setup": _text,
@@ -181,6 +185,14 @@ class Config(msgspec.Struct):
         return cast(Literal["auto", "on", "own", "off"], self.settings[("run", "sandbox")].value)
 
     @property
+    def command_rules(self) -> CommandRules:
+        """Commands that agents may run without a question, and those that they may not run."""
+        from penstock.config import run_rules  # imported by what runs agents, and where a file has rules
+
+        found = self.settings.get(RUN_RULES)
+        return run_rules.joined([] if found is None else found.value)
+
+    @property
     def webhooks(self) -> list[Webhook]:
         """Addresses that `penstock serve` tells of chats."""
         found = self.settings.get(("notify",))
@@ -290,6 +302,13 @@ def _apply_file(config: Config, file: str, text: str, of_project: bool) -> None:
             problem, kept = f'run.sandbox is {shown(value)}; a file of the project can only set "on"', False
         if kept and of_project and path == ("notify",):
             problem, kept = "notify is the user's alone; a file of the project cannot set it", False
+        if kept and of_project and path == RUN_RULES:
+            from penstock.config import run_rules
+
+            if any(table.get("allow") for table in value):
+                problem = "run.rules allows commands; a file of the project can only deny them"
+            above = config.settings.get(path)
+            value = run_rules.with_denied([] if above is None else above.value, value)
         lines = key_lines(text) if lines is None else lines
         where = f"{file}:{_line_of(path, lines)}"
         if problem:
@@ -349,9 +368,14 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:  # noqa: C901, PLR0912
             if key not in HISTORY:
                 return _unknown(path, HISTORY), False
             rule = HISTORY[key]
+        case ("run", "rules"):
+            from penstock.config import run_rules
+
+            problem = next(run_rules.mistakes(value), "")
+            return problem, not problem
         case ("run", key):
             if key not in RUN:
-                return _unknown(path, RUN), False
+                return _unknown(path, [*RUN, "rules"]), False
             rule = RUN[key]
         case ("loop", "review", "reviewers"):
             rule = _words

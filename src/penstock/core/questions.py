@@ -192,6 +192,12 @@ def allowed(question: AnyQuestion) -> Answer:
     return Answer(question.id, "allow", found.id) if found is not None else rejected(question, "nobody")
 
 
+def allowed_by_rule(question: AnyQuestion) -> Answer | None:
+    """Return the answer that allows a command this once; None if no option does, so that a person is asked."""
+    found = option_of(question.options, *_ONCE)
+    return Answer(question.id, "rule", found.id) if found is not None else None
+
+
 def rejected(question: AnyQuestion, by: AnsweredBy) -> Answer:
     """Return the answer that rejects. If no option rejects, it names none, and the adapter has to find a way."""
     found = option_of(question.options, *_REJECTED)
@@ -229,10 +235,15 @@ def answer_in_words(answer: QuestionAnswered, question: QuestionAsked | None) ->
     return f"{words} ({_WHY[answer.by]})" if answer.by in _WHY else words
 
 
-_WHY: dict[AnsweredBy, str] = {"allow": "allowed in advance", "nobody": "nobody could be asked"}
+_WHY: dict[AnsweredBy, str] = {
+    "allow": "allowed in advance",
+    "rule": "by a rule",
+    "nobody": "nobody could be asked",
+}
 _UNANSWERED: dict[AnsweredBy, str] = {
     "person": "rejected",
     "allow": "allowed in advance",
+    "rule": "rejected by a rule",
     "nobody": "rejected: nobody could be asked",
     "withdrawn": "no longer asked",
 }

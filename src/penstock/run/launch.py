@@ -23,6 +23,7 @@ from penstock.adapter import (
     unsupported,
 )
 from penstock.agents import registry
+from penstock.config.command_rules import CommandRules
 from penstock.config.data import data_path
 from penstock.errors import AgentNotFound, ConfigError, UsageError, shown
 from penstock.run.inputs import request_of
@@ -59,6 +60,8 @@ class Launch(msgspec.Struct):
     cwd: str
     mark: str
     """Value of `PENSTOCK_RUN` in the environment of its processes."""
+    rules: CommandRules = CommandRules()
+    """Rules for the commands that the agent asks to run."""
     number: int | None = None
     secrets: tuple[str, ...] = ()
     """Values that no recording contains: those of the variables and the headers of MCP servers."""
@@ -111,6 +114,7 @@ def plan(spec: RunSpec, config: Config) -> Launch:
         cwd=cwd,
         mark=uuid.uuid4().hex,
         confinement=_confinement(agent, program, whole, cwd, spec, config),
+        rules=config.command_rules,
         number=spec.number,
         secrets=request.mcp_config.secrets if request.mcp_config is not None else (),
         has_next_turn=_has_next_turn(agent, chosen, request),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.adapter import Dialogue
-from penstock.core.questions import allowed, rejected, resolve
+from penstock.core.questions import allowed, allowed_by_rule, rejected, resolve
 from penstock.events import QuestionAsked
 from penstock.run.process import Process
 from penstock.run.queues import READ_BYTES
@@ -16,6 +16,7 @@ from penstock.updates import Answer, Update
 
 if TYPE_CHECKING:
     from penstock.adapter import Allow
+    from penstock.config.command_rules import Verdict
 
 
 class StdinWriter:
@@ -67,12 +68,19 @@ class StdinWriter:
         if self._dialogue is not None:
             self.waiting[question.id] = question
 
-    def automatic_answer(self, question: QuestionAsked) -> Answer | None:
-        """Return the answer to a new question; None if a person has to answer it."""
+    def automatic_answer(self, question: QuestionAsked, verdict: Verdict | None = None) -> Answer | None:
+        """Return the answer to a new question; None if a person has to answer it.
+
+        `verdict` is what the rules for commands say of it.
+        """
         if self._dialogue is None:
             return None
+        if verdict == "deny":
+            return rejected(question, "rule")
         if self._allow == "all":
             return allowed(question)
+        if verdict == "allow" and (answer := allowed_by_rule(question)) is not None:
+            return answer
         return None if self._ask else rejected(question, "nobody")
 
     def parse_answer(self, id: str, text: str) -> Answer | None:

@@ -40,6 +40,7 @@ from penstock.updates import Answer, Notice
 
 if TYPE_CHECKING:
     from penstock.adapter import Allow
+    from penstock.config.command_rules import Verdict
     from penstock.run.launch import Launch
     from penstock.run.recording import RecordingWriter
 
@@ -378,11 +379,18 @@ class Supervisor:
         self._carry_out(self._lifecycle.on_events(events, working=self.stream.working, now=time.monotonic()))
         for event in events:
             if type(event) is QuestionAsked and event.blocking:
-                self._answer(self._stdin.automatic_answer(event))
+                self._answer(self._stdin.automatic_answer(event, self._verdict(event)))
             elif type(event) is QuestionAnswered:
                 self._stdin.waiting.pop(event.id, None)
         self._observe(Fact.QUESTION, bool(self._stdin.waiting))
         self._report_recording_problem()
+
+    def _verdict(self, event: QuestionAsked) -> Verdict | None:
+        """Return what the rules say of the command that a question is about; None: nothing, or it has none."""
+        asked = self.stream.asked(event.id) if event.ask == "command" else None
+        if asked is None or asked.command is None:
+            return None
+        return self._launch.rules.verdict(asked.command, asked.command_cwd, self._launch.cwd)
 
     def _answer(self, answer: Answer | None) -> None:
         if answer is not None:

@@ -74,10 +74,11 @@ class Normalizer:
         self._messages = Messages(
             self._emitter, traits, self.health, self._top, self._outcome, self._info, self._input_ended
         )
-        self._permissions = Permissions(traits.asks_for_all)
+        self.permissions: Permissions = Permissions(traits.asks_for_all)
+        """Permissions of the run, with the questions that are open."""
         self._waits = Waits()
         self._calls = CallTracker(
-            self._emitter, self._messages, self._outcome, self._permissions, self.health, traits, self._waits
+            self._emitter, self._messages, self._outcome, self.permissions, self.health, traits, self._waits
         )
         self._texts = Texts(self._messages, self._calls, traits, self.health)
         self._plan: list[ev.PlanItem] | None = None
@@ -279,7 +280,7 @@ class Normalizer:
         )
 
     def _question(self, update: up.Question) -> None:
-        self._permissions.apply_question(update)
+        self.permissions.apply_question(update)
         if update.blocking:
             self._waits.begin(update.id, self._calls.held_up(update.call_id, update.lane), self._emitter.at)
         self._emit(
@@ -298,7 +299,7 @@ class Normalizer:
         )
 
     def _answer(self, update: up.Answer) -> None:
-        self._permissions.apply_answer(update)
+        self.permissions.apply_answer(update)
         self._waits.end(update.id, self._emitter.at)
         self._emit(ev.QuestionAnswered, update.lane, id=update.id, by=update.by, option=update.option, text=update.text)
 
@@ -340,7 +341,7 @@ class Normalizer:
             complete = good and (message.is_whole or not self._traits.block_ends)
             self._messages.end_message(self._top, message, "ok" if complete else "cut", complete)
         outcome.apply_result(update)
-        self._permissions.apply_result(update)
+        self.permissions.apply_result(update)
         if update.session_id is not None:
             self._info.set_session_id(update.session_id)
         self._emit(
@@ -388,7 +389,7 @@ class Normalizer:
             duration_ms=outcome.duration_ms,
             cause=verdict.cause,
             resets_at=verdict.resets_at,
-            refused=self._permissions.refused,
+            refused=self.permissions.refused,
             asked_ms=self._waits.of_run(self._emitter.at) or None,
         )
         self._closed = True

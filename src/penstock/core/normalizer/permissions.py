@@ -34,6 +34,10 @@ class Permissions:
         """Remember a question until its answer."""
         self._open[question.id] = question
 
+    def asked(self, id: str) -> up.Question | None:
+        """Return the open question of this id, as its adapter has read it."""
+        return self._open.get(id)
+
     def apply_answer(self, answer: up.Answer) -> None:
         """Count an answer that denies a permission. A question that was withdrawn is not denied."""
         question = self._open.pop(answer.id, None)

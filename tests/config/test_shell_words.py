@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from penstock.core.shell_words import literal_commands, possible_commands
+from penstock.config.shell_words import literal_commands, possible_commands
 
 HANDLERS = {"bash": "command_not_found_handle", "zsh": "command_not_found_handler"}
 """Functions by which a shell without a PATH tells the words of each program that it was to run."""

@@ -16,7 +16,7 @@ from typing import Literal
 
 import msgspec
 
-from penstock.core.shell_words import SPECIAL, Words, literal_commands, possible_commands
+from penstock.config.shell_words import SPECIAL, Words, literal_commands, possible_commands
 
 Verdict = Literal["allow", "deny"]
 Command = str | Words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.command_rules import Command, CommandRules, Verdict, mistake
+from penstock.config.command_rules import Command, CommandRules, Verdict, mistake
 
 RULES = CommandRules(
     allow=("npm test", "npm run build:*", "pytest *", "git status", "git log *", "git -C * *", "rm *"),
