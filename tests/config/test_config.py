@@ -168,6 +168,34 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     assert "no valid TOML" in found.problems[0]
 
 
+def test_rules_of_a_project_only_deny(tmp_path: Path) -> None:
+    """`run.rules` of a project adds what is denied to the user's rules; what it allows is reported and ignored."""
+    assert not loaded(tmp_path).command_rules
+    users = '[[run.rules]]\nallow = ["npm test"]\ndeny = ["rm"]\n'
+    found = loaded(tmp_path, '[[run.rules]]\nallow = ["ls"]\ndeny = ["git push"]\n', user=users)
+    assert found.command_rules.allow == ("npm test",)
+    assert found.command_rules.deny == ("rm", "git push")
+    assert found.problems[0].endswith("run.rules allows commands; a file of the project can only deny them")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[run]\nrules = 1", "run.rules is no list of tables; expected tables: [[run.rules]]"),
+        ('[[run.rules]]\nalow = ["x"]', "there is no key run.rules[0].alow; expected one of allow, deny"),
+        ('[[run.rules]]\nallow = "x"', "run.rules[0].allow is no list of commands"),
+        ("[[run.rules]]\ndeny = [1]", "run.rules[0].deny is no list of commands"),
+        ('[[run.rules]]\n[[run.rules]]\nallow = ["*"]', "run.rules[1].allow has a rule that would allow any program"),
+        ('[[run.rules]]\nallow = ["cd x"]', "run.rules[0].allow has a rule that cannot be kept"),
+    ],
+)
+def test_wrong_rules(tmp_path: Path, text: str, told: str) -> None:
+    """A rule that cannot be kept is reported, and none of the file's rules is used."""
+    found = loaded(tmp_path, user=text)
+    assert told in found.problems[0]
+    assert not found.command_rules
+
+
 def test_a_project_can_only_confine_more(tmp_path: Path) -> None:
     """`run.sandbox` of a project counts if it is `on`; any other value is reported and ignored."""
     assert loaded(tmp_path).sandbox == "auto"

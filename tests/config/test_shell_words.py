@@ -16,7 +16,13 @@ HANDLERS = {"bash": "command_not_found_handle", "zsh": "command_not_found_handle
 """Functions by which a shell without a PATH tells the words of each program that it was to run."""
 
 SPY = """
-{handler}() {{ printf 'C'; printf '\\001%s' "$@"; printf '\\002'; return 0; }}
+exec 3>&1
+{handler}() {{
+    local told=C word
+    for word in "$@"; do told="$told"$'\\001'"$word"; done
+    printf '%s\\002' "$told" >&3  # at once, as the two sides of a pipe run side by side
+    return 0
+}}
 PATH=/nowhere
 while IFS= read -r -d '' line; do
     eval "$line" 2>/dev/null </dev/null

@@ -136,6 +136,53 @@ declare namespace Api {
     resets_at?: number | null;
   }
 
+  interface CompletionError {
+    message: string;
+    type: string;
+    param: string | null;
+    code: string | null;
+  }
+
+  interface CompletionMessage {
+    role: string;
+    content?: string | Array<CompletionPart> | null;
+  }
+
+  interface CompletionModel {
+    id: string;
+    object?: "model";
+    created?: number;
+    owned_by?: string;
+  }
+
+  interface CompletionModels {
+    data: Array<CompletionModel>;
+    object?: "list";
+  }
+
+  interface CompletionPart {
+    type: string;
+    text?: string | null;
+  }
+
+  interface CompletionProblem {
+    error: CompletionError;
+  }
+
+  interface CompletionRequest {
+    model: string;
+    messages: Array<CompletionMessage>;
+    stream?: boolean | null;
+    stream_options?: CompletionUsage | null;
+    n?: number | null;
+    response_format?: Record<string, unknown> | null;
+    tool_choice?: string | Record<string, unknown> | null;
+  }
+
+  interface CompletionUsage {
+    include_usage?: boolean | null;
+  }
+
   interface Deleted {
     type: "deleted";
   }

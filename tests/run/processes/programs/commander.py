@@ -1,0 +1,45 @@
+"""An ACP agent that asks whether it may run each line of its prompt, and replies with the options that were chosen."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+
+def send(**message: Any) -> None:
+    """Write one message."""
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+OPTIONS = [
+    {"optionId": "always", "name": "Always", "kind": "allow_always"},
+    {"optionId": "once", "name": "Once", "kind": "allow_once"},
+    {"optionId": "no", "name": "No", "kind": "reject_once"},
+]
+for line in sys.stdin:
+    said = json.loads(line)
+    if said.get("method") == "initialize":
+        send(id=said["id"], result={"protocolVersion": 1, "agentCapabilities": {}})
+    elif said.get("method") == "session/new":
+        send(id=said["id"], result={"sessionId": "s"})
+    elif said.get("method") == "session/prompt":
+        chosen = []
+        for number, command in enumerate(said["params"]["prompt"][0]["text"].split("\n")):
+            call = {
+                "toolCallId": f"c{number}",
+                "title": "harmless",
+                "kind": "execute",
+                "rawInput": {"command": command},
+            }
+            send(
+                id=f"q{number}",
+                method="session/request_permission",
+                params={"sessionId": "s", "options": OPTIONS, "toolCall": call},
+            )
+            answer = json.loads(sys.stdin.readline())
+            chosen.append(answer["result"]["outcome"].get("optionId", "none"))
+        text = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": " ".join(chosen)}}
+        send(method="session/update", params={"sessionId": "s", "update": text})
+        send(id=said["id"], result={"stopReason": "end_turn"})

@@ -1,0 +1,81 @@
+"""Rules for commands in a whole run: what they allow or deny is answered before anybody is asked."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock import Result, agent
+from penstock.events import Event, QuestionAnswered, QuestionAsked
+
+COMMANDER = Path(__file__).parent / "programs" / "commander.py"
+RULES = """
+[[run.rules]]
+allow = ["npm test", "pytest *"]
+[[run.rules]]
+deny = ["git push"]
+"""
+
+
+@pytest.fixture
+def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a directory; the user's configuration has rules."""
+    (tmp_path / "config.toml").write_text(RULES)
+    monkeypatch.setenv("PENSTOCK_CONFIG", str(tmp_path / "config.toml"))
+    return tmp_path
+
+
+def run(commands: list[str], cwd: Path, **options: object) -> tuple[Result, list[Event], list[str]]:
+    """Run an agent that asks for each command; return the result, its events, and what a person was asked."""
+    asked: list[str] = []
+
+    def on_question(question: QuestionAsked) -> str:
+        asked.append(question.id)
+        return "reject"
+
+    name = "acp:" + shlex.join([sys.executable, "-S", str(COMMANDER)])
+    given = {"on_question": on_question, **options}
+    with agent(name, cwd=str(cwd)).run("\n".join(commands), **given) as going:  # type: ignore[arg-type]
+        events = list(going)
+    return going.result, events, asked
+
+
+def test_rules_answer_before_a_person(configured: Path) -> None:
+    """What is allowed is allowed once; what is denied counts as refused; a person decides about the others."""
+    commands = ["npm test", "git -C x push", "pytest && npm test", "pytest $(id)", "ls"]
+    result, events, asked = run(commands, configured)
+    assert result.reply == "once no once no no"
+    assert len(asked) == 2
+    by = [event.by for event in events if isinstance(event, QuestionAnswered)]
+    assert by == ["rule", "rule", "rule", "person", "person"]
+    assert result.refused == 3
+
+
+def test_rules_answer_where_nobody_can(configured: Path) -> None:
+    """In a job without a terminal the same commands run, and nothing else."""
+    result, events, _ = run(["npm test", "git push", "ls"], configured, on_question=None)
+    assert result.reply == "once no no"
+    assert [event.by for event in events if isinstance(event, QuestionAnswered)] == ["rule", "rule", "nobody"]
+
+
+def test_what_is_denied_is_denied_at_every_level(configured: Path) -> None:
+    """An agent that still asks where everything is allowed is told no by a rule."""
+    result, _, asked = run(["git push", "ls"], configured, allow="all")
+    assert result.reply.split()[0] == "no"
+    assert asked == []
+
+
+def test_a_project_can_only_deny(configured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rules that came with the files of a directory allow nothing, and take nothing back."""
+    home = configured / "home" / "penstock"
+    home.mkdir(parents=True)
+    (configured / "config.toml").rename(home / "config.toml")
+    monkeypatch.delenv("PENSTOCK_CONFIG")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(configured / "home"))
+    (configured / "penstock.toml").write_text('[[run.rules]]\nallow = ["ls"]\ndeny = ["npm test"]\n')
+    monkeypatch.chdir(configured)
+    result, _, _ = run(["npm test", "ls", "pytest", "git push"], configured, on_question=None)
+    assert result.reply == "no no once no"
