@@ -60,7 +60,7 @@ class CommandRules(msgspec.Struct, frozen=True):
 
 
 def mistake(rule: str, verdict: Verdict) -> str | None:
-    """Return what is wrong with a rule, in words that follow its text; None if nothing is."""
+    """Return the mistake in a rule, as the end of a sentence about it; None if it has none."""
     words = _words(rule)
     if not words:
         return "has no words"

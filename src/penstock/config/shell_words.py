@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 MAX_LINE_CHARS = 64 * 1024
-"""Characters of the longest line that is read; people write shorter ones, and nobody reads a longer one."""
+"""Characters of the longest line that is read; a person would not read a longer one."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_\-./:,+@%=]+")
 """Characters that stand for themselves outside of quotes, in every shell."""
