@@ -386,7 +386,7 @@ class Supervisor:
         self._report_recording_problem()
 
     def _verdict(self, event: QuestionAsked) -> Verdict | None:
-        """Return the verdict of the rules on the command of a question; None if they have none, or it has no command."""
+        """Return the verdict of the rules on the command of a question, None without one."""
         asked = self.stream.asked(event.id) if event.ask == "command" else None
         if asked is None or asked.command is None:
             return None
