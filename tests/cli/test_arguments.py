@@ -49,6 +49,7 @@ BEFORE: dict[str, list[str]] = {
     "sessions": [],
     "trees": [],
     "link": ["--data=none"],
+    "chats": ["--data=none"],
     "nodes": ["--store=postgresql:///none"],
     "store": ["migrate", "--store=postgresql:///none"],
     "doc": ["--agent=none", FILE],

@@ -376,7 +376,22 @@ def test_the_picture_reads_what_a_terminal_reads(picture: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "read", "replay", "demo", "sessions", "trees", "agents", "config", "completion", "serve", "doc"]
+    "command",
+    [
+        "run",
+        "read",
+        "replay",
+        "demo",
+        "sessions",
+        "trees",
+        "agents",
+        "config",
+        "completion",
+        "serve",
+        "doc",
+        "link",
+        "chats",
+    ],
 )
 def test_flags_are_told(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Every flag that a command's help names is in one of the pages about the command line."""

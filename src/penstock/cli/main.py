@@ -25,6 +25,7 @@ COMMANDS = {
     "loop": "penstock.cli.loop.main",
     "serve": "penstock.cli.serve.main",
     "link": "penstock.cli.link",
+    "chats": "penstock.cli.chats",
     "nodes": "penstock.cli.nodes",
     "sessions": "penstock.cli.sessions",
     "trees": "penstock.cli.trees",
