@@ -117,7 +117,7 @@ def test_changes_are_of_fields() -> None:
     assert missing == set(), "fields of ChatSettings or ChatChanges that ChatFields and ChatRow lack: store/rows.py"
 
 
-CONSTANT = {"id", "agent", "cwd", "created_at", "home", "person", "foreign_id"}
+CONSTANT = {"id", "agent", "cwd", "created_at", "home", "person", "foreign_id", "depth"}
 """Fields of a chat that stay as they are created."""
 
 
@@ -127,7 +127,7 @@ def test_fields_that_change() -> None:
     assert missing == set(), "fields missing in ChatSettings (clients change them) or ChatChanges: store/rows.py"
 
 
-INTERNAL = {"session_id", "heartbeat_since", "person", "foreign_id"}
+INTERNAL = {"session_id", "heartbeat_since", "person", "foreign_id", "depth"}
 """Fields of a chat that clients neither see nor set."""
 
 

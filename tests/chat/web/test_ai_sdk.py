@@ -13,6 +13,7 @@ from typing import Any
 import ai_sdk_clients
 import httpx
 import pytest
+from serve_process import LINK
 from served import AGENTS, PLAYER, RECORDINGS, TESTS, TOKEN, Gateway
 from test_door_ai_sdk import parts_of
 from waiting import until
@@ -244,3 +245,21 @@ def _returns_in_mid_turn(gateway: Gateway, speak: Callable[..., dict[str, Any]])
         assert (found["status"], len(found["messages"])) == ("ready", 2)
         assert ai_sdk_clients.text_of(found["messages"][1]) == REPLY
         assert all(part.get("text") != "half" for part in found["messages"][1]["parts"])
+
+
+@pytest.mark.slow
+@npm
+@pytest.mark.parametrize("major", ai_sdk_clients.VERSIONS)
+def test_the_sdk_notices_a_server_that_is_killed(serve: Callable[..., Any], major: int) -> None:
+    """No end can be written then: the SDK sees that the body is not whole."""
+    started = serve(f"--root={TESTS}", "--port=0", agents=AGENTS)
+    found = LINK.search(started.line())
+    assert found is not None
+    url, token = found[1], (started.data / "token").read_text().strip()
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}) as one, ThreadPoolExecutor() as pool:
+        assert one.post("/api/workspaces", json={"path": str(TESTS)}).status_code == 200
+        request = {"url": url, "token": token, "chat": "k", "query": "/staying", "steps": [{"text": "Hello"}]}
+        asked = pool.submit(ai_sdk_clients.ask, major, [request])
+        until(lambda: [chat["state"] for chat in one.get("/api/chats").json()["chats"]] == ["running"])
+        started.process.kill()
+        assert asked.result()[0]["status"] == "error"

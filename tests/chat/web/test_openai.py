@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from serve_process import LINK
 from served import AGENTS, PLAYER, RECORDINGS, TESTS, TOKEN, Gateway
 from waiting import until
 
@@ -33,9 +35,26 @@ protocol = "acp"
 [agents.held]
 command = ["{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS / "text"}", "--speed=0", "--hold=4:HELD"]
 adapter = "claude"
+
+[agents.noting]
+command = ["sh", "-c", "echo $PENSTOCK_DEPTH >> DEPTHS; exec $0 $@", "{sys.executable}", "-S", "{PLAYER}",
+    "{RECORDINGS / "text"}", "--speed=0"]
+adapter = "claude"
 """
 
 REPLY: str = json.loads((RECORDINGS / "thinktools" / "expected.json").read_text("utf-8"))["reply"]
+
+ASK = """
+import sys, urllib.request, urllib.error
+head = {"Authorization": "Bearer " + sys.argv[3], "Content-Type": "application/json"}
+request = urllib.request.Request(sys.argv[1], sys.argv[2].encode(), head)
+try:
+    print(urllib.request.urlopen(request).status)
+except urllib.error.HTTPError as error:
+    print(error.status, error.read().decode())
+"""
+"""A program that asks for a turn: its arguments are the address, the body and the token."""
+
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 
 
@@ -45,7 +64,8 @@ def home(tmp_path: Path, page: Path) -> Iterator[Callable[[], Gateway]]:
     started: list[Gateway] = []
 
     def start() -> Gateway:
-        (tmp_path / "agents.toml").write_text(AGENTS + MORE.replace("HELD", str(tmp_path / "go")))
+        more = MORE.replace("HELD", str(tmp_path / "go")).replace("DEPTHS", str(tmp_path / "depths"))
+        (tmp_path / "agents.toml").write_text(AGENTS + more)
         started.append(Gateway(tmp_path, page))
         return started[-1]
 
@@ -414,3 +434,32 @@ def test_nothing_is_imported_before_it_is_needed(gateway: Gateway) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs /proc")
+def test_agents_do_not_ask_for_agents_for_ever(gateway: Gateway) -> None:
+    """An agent whose own model is this server would start one agent after another: the second below it is refused."""
+    body = json.dumps({"model": "noting", "messages": HELLO})
+    answers = []
+    for depth in ("0", "1", "2", "x"):
+        words = [sys.executable, "-c", ASK, f"{gateway.url}/v1/chat/completions", body, TOKEN]
+        env = {**os.environ, "PENSTOCK_DEPTH": depth}
+        answers.append(subprocess.run(words, capture_output=True, text=True, env=env, check=True).stdout)
+    assert [answer[:3] for answer in answers] == ["200", "200", "403", "200"]
+    assert "an agent asks for another one" in answers[2]
+    assert (gateway.folder / "depths").read_text().split() == ["1", "2", "1"]
+
+
+def test_a_server_that_is_killed_is_no_answer(serve: Callable[..., Any]) -> None:
+    """No end can be written then: the client sees that the body is not whole."""
+    started = serve(f"--root={TESTS}", "--port=0", agents=AGENTS)
+    url = LINK.search(started.line())[1]  # type: ignore[index]
+    token = (started.data / "token").read_text().strip()
+    with openai.OpenAI(api_key=token, base_url=f"{url}/v1", max_retries=0) as ask:
+        head = {"Authorization": f"Bearer {token}"}
+        assert httpx.post(f"{url}/api/workspaces", json={"path": str(TESTS)}, headers=head).status_code == 200
+        chunks = ask.chat.completions.create(model="staying", messages=HELLO, stream=True)
+        next(chunks)
+        started.process.kill()
+        with pytest.raises(openai.APIConnectionError):
+            list(chunks)

@@ -170,12 +170,18 @@ class Service:
         """
         return view_of(self._chats.require(id), self._shared.this_node)
 
-    def foreign_chats(self, prefix: str, person: str = OWNER) -> list[tuple[ChatRow, TurnView | None]]:
+    def foreign_chats(
+        self, prefix: str, *, depth: int = 0, person: str = OWNER
+    ) -> list[tuple[ChatRow, TurnView | None]]:
         """Return a person's chats whose foreign id begins with this, each with its newest turn; the newest chat first.
+
+        They are those that were asked for at this depth.
 
         The turn is as it was last read: it may have gone on at another node.
         """
-        found = [it for it in self._chats if (it.row.foreign_id or "").startswith(prefix) and it.row.person == person]
+        asked_by = (person, depth)
+        found = [it for it in self._chats if (it.row.foreign_id or "").startswith(prefix)]
+        found = [it for it in found if (it.row.person, it.row.depth) == asked_by]
         found.sort(key=lambda it: (it.row.created_at, it.row.id), reverse=True)
         return [(chat.row, chat.log.live.newest) for chat in found]
 
@@ -219,11 +225,12 @@ class Service:
         allow: Allow = "default",
         home: str | None = None,
         foreign_id: str | None = None,
+        depth: int = 0,
     ) -> ChatView:
         """Create a chat. Its default directory is the first root; its default agent is that of the service.
 
         `home` is the node where the agent works: by default this one, or the one with the most free slots.
-        `foreign_id` is the id by which `foreign_chats` finds it.
+        `foreign_id` is the id by which `foreign_chats` finds it; `depth`: number of agents above the chat's.
 
         Raises:
             NoSuchAgent, Invalid, OutsideRoots, UntrustedDirectory, TooMany: the chat cannot be created.
@@ -243,6 +250,7 @@ class Service:
             allow=allow_of(allow),
             home=place.home,
             foreign_id=foreign_id,
+            depth=depth,
         )
         return view_of(await self._chats.create(row), self._shared.this_node)
 

@@ -48,6 +48,8 @@ class ChatRow(ChatFields, frozen=True):
     """Person to whom the chat belongs."""
     foreign_id: str | None = None
     """Id of the chat at a program of another protocol, after the protocol's name; None for a chat that is not one's."""
+    depth: int = 0
+    """Number of agents above the chat's: each asked for the next one through a server."""
 
 
 class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,13 +37,14 @@ async def chat(turns: ForeignTurns, request: Request, agent: str | None, body: U
     if body.trigger == "regenerate-message" or (body.message_id is not None and not is_answer):
         raise Invalid("an agent cannot take back what it has done", expected="a new message at the end of the chat")
     sdk, is_full = _shown(request)
+    depth = await turns.depth(request)
     async with turns.asking:
-        row = _found(turns, body.id, agent)
+        row = _found(turns, body.id, agent, depth)
         if is_answer:
             asked = await _answered(turns, row, body, last)
             message_id = last.id[:MAX_ID_CHARS]
         else:
-            asked = await _asked(turns, request, row, agent, body, last)
+            asked = await _asked(turns, request, row, agent, body, depth)
             message_id = _message_id(asked)
     options = UiOptions(message_id, sdk, is_full, asked.since, asked.since)
     return _response(turns, request, asked, options)
@@ -104,9 +105,10 @@ def _shown(request: Request) -> tuple[int, bool]:
     return int(sdk), detail == "full"
 
 
-def _found(turns: ForeignTurns, id: str, agent: str | None = None) -> ChatRow | None:
-    mine = [row for row, _ in turns.service.foreign_chats(f"{PROTOCOL}{id}") if row.foreign_id == f"{PROTOCOL}{id}"]
-    return next((row for row in mine if agent in (None, row.agent)), None)
+def _found(turns: ForeignTurns, id: str, agent: str | None = None, depth: int = 0) -> ChatRow | None:
+    foreign_id = f"{PROTOCOL}{id}"
+    found = (row for row, _ in turns.service.foreign_chats(foreign_id, depth=depth) if row.foreign_id == foreign_id)
+    return next((row for row in found if agent in (None, row.agent)), None)
 
 
 def _require(turns: ForeignTurns, id: str) -> ChatRow:
@@ -117,8 +119,9 @@ def _require(turns: ForeignTurns, id: str) -> ChatRow:
 
 
 async def _asked(
-    turns: ForeignTurns, request: Request, row: ChatRow | None, agent: str | None, body: UiRequest, last: UiMessage
+    turns: ForeignTurns, request: Request, row: ChatRow | None, agent: str | None, body: UiRequest, depth: int
 ) -> ForeignTurn:
+    last = body.messages[-1]
     text = _text(last)
     key = Key(f"m{digest([last.id, text])}", True)
     if row is None:
@@ -129,6 +132,7 @@ async def _asked(
             title=made_title(text),
             allow=ALLOW,
             foreign_id=f"{PROTOCOL}{body.id}",
+            depth=depth,
         )
         return await turns.ask(turns.service.log(made.id).row, text, key)
     if body.model is not None and body.model != row.model:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -26,9 +27,10 @@ from penstock.chat.service.service import Service
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.web.broadcast import ChatClient, Watch, Watches
 from penstock.chat.web.errors import NO_STORE, Forbidden
-from penstock.chat.web.security import Security
+from penstock.chat.web.security import Security, network_of
 from penstock.chat.web.sse import HEADERS, hang_up
 from penstock.core.bounded import BoundedDict
+from penstock.run import inside
 
 ALLOW: Allow = "default"
 """Permission of the agent in a turn that a program asks for: it does nothing without asking that it would ask for."""
@@ -123,6 +125,24 @@ class ForeignTurns:
         self._patience = patience
         self._answers: BoundedDict[str, GivenAnswer] = BoundedDict(MAX_ANSWERS)
         self._leaving: set[asyncio.Task[None]] = set()
+
+    async def depth(self, request: Request) -> int:
+        """Return the depth of the program that asks: 0, or that of the agent which it belongs to.
+
+        Raises:
+            Forbidden: the agent may ask for no other one.
+        """
+        found, server = inside.depth(os.environ), request.scope.get("server")
+        client = request.client
+        if client is not None and server is not None and network_of(client.host) in ("127.0.0.1", "::1", "::/64"):
+            found = max(found, await asyncio.to_thread(inside.depth_of_client, client.port, server[1]))
+        if found >= inside.MAX_DEPTH:
+            raise Forbidden(
+                f"an agent asks for another one, {found} below the first",
+                expected=f"agents that ask for others, {inside.MAX_DEPTH} deep at most",
+                help="give the agent another address for its model than this server",
+            )
+        return found
 
     async def ask(self, chat: ChatRow, text: str, key: Key) -> ForeignTurn:
         """Ask for a turn, or answer the question that the running one waits for.

@@ -62,8 +62,9 @@ async def complete(turns: ForeignTurns, request: Request, body: CompletionReques
     detail = request.query_params.get("detail") or request.headers.get("x-penstock-detail") or "final"
     if detail not in ("final", "full"):
         raise Invalid("there is no such detail", expected="final or full")
+    depth = await turns.depth(request)
     async with turns.asking:
-        asked = await _asked(turns, request, body)
+        asked = await _asked(turns, request, body, depth)
     is_stream = bool(body.stream)
     options = CompletionOptions(
         id=f"chatcmpl-{asked.chat}-{asked.turn}",
@@ -85,7 +86,7 @@ def _at_once(body: CompletionRequest, answer: str) -> Response:
     return Response(msgspec.json.encode(found), headers=NO_STORE, media_type="application/json")
 
 
-async def _asked(turns: ForeignTurns, request: Request, body: CompletionRequest) -> ForeignTurn:
+async def _asked(turns: ForeignTurns, request: Request, body: CompletionRequest, depth: int) -> ForeignTurn:
     agent, model = _agent(turns, body.model)
     key = _key(request, body)
     messages = openai_request.said(body.messages)
@@ -93,12 +94,12 @@ async def _asked(turns: ForeignTurns, request: Request, body: CompletionRequest)
     found: ChatRow | None
     if id is not None:
         foreign_id = f"{PROTOCOL}{id}"
-        named = [row for row, _ in turns.service.foreign_chats(foreign_id) if row.foreign_id == foreign_id]
+        named = [row for row, _ in turns.service.foreign_chats(foreign_id, depth=depth) if row.foreign_id == foreign_id]
         found = next((row for row in named if row.agent == agent and _is_there(row, cwd)), None)
         again = await turns.again(found, key) if found is not None else None
     else:
         foreign_id = f"{PROTOCOL}#{key.stem}"
-        found, again = await _by_history(turns, agent, cwd, messages, key)
+        found, again = await _by_history(turns, agent, cwd, depth, messages, key)
     if again is not None:
         return again
     if found is not None:
@@ -112,18 +113,19 @@ async def _asked(turns: ForeignTurns, request: Request, body: CompletionRequest)
         title=made_title(messages[-1].text) if messages[-1].text.strip() else None,
         allow=ALLOW,
         foreign_id=foreign_id,
+        depth=depth,
     )
     return await turns.ask(turns.service.log(made.id).row, openai_request.prompt_of(messages), key)
 
 
 async def _by_history(
-    turns: ForeignTurns, agent: str, cwd: str | None, messages: Sequence[TextMessage], key: Key
+    turns: ForeignTurns, agent: str, cwd: str | None, depth: int, messages: Sequence[TextMessage], key: Key
 ) -> tuple[ChatRow | None, ForeignTurn | None]:
     """Return the chat that these messages continue, and the turn if this request has come before."""
     before = messages[:-1]
     is_continued = any(message.role == "assistant" for message in before)
     now = turns.service.now()
-    for row, newest in turns.service.foreign_chats(f"{PROTOCOL}#"):
+    for row, newest in turns.service.foreign_chats(f"{PROTOCOL}#", depth=depth):
         if row.agent != agent or newest is None or not _is_there(row, cwd):
             continue
         if key.is_of(newest, now):  # the key names all of the messages

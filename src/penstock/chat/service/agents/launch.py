@@ -20,6 +20,7 @@ from penstock.config.settings import FILE_NAME, Config
 from penstock.errors import UsageError
 from penstock.run import lifecycle
 from penstock.run.agent import Agent
+from penstock.run.inside import DEPTH, depth
 from penstock.run.run import Run
 from penstock.run.sandbox import Surroundings
 
@@ -78,6 +79,7 @@ class Starter:
         if reason is not None:
             raise UsageError(f"{chat.agent} may not be started: {reason}")
         adapter = self._config.agent(chat.agent).adapter
+        below = max(chat.depth, depth(self._environ)) + 1
         return Agent(chat.agent, {}, self._config).run(
             prompt,
             session_id=chat.session_id if self.agents.resumes(chat.agent) else None,
@@ -85,7 +87,7 @@ class Starter:
             ask=True,
             allow=chat.allow,
             cwd=cwd,
-            environ=environment(chat.agent, self._environ, self._extra, adapter=adapter),
+            environ=environment(chat.agent, self._environ, self._extra, adapter=adapter) | {DEPTH: str(below)},
             trust=self._trusts_configuration(),
             limits=self._limits,
             surroundings=Surroundings(auto="own", hidden=self._hidden),
