@@ -20,7 +20,7 @@ import httpx
 from markdown_table import row
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("support", "chat/web", "cluster")]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 SECONDS = 30.0
 """Seconds after which a frame that is waited for is missing."""
@@ -129,7 +129,7 @@ def _later(home: Viewer, other: Viewer) -> list[float]:
 
 def rows(url: str, folder: Path, rounds: int, cuts: Callable[[list[float]], tuple[float, float]]) -> Iterator[str]:
     """The rows of the table."""
-    from machines import Cluster  # type: ignore[import-not-found]
+    from machines import Cluster
 
     cluster = Cluster(folder, url)
     try:

@@ -13,9 +13,8 @@ from postgres import programs
 
 pytestmark = pytest.mark.slow
 
-PROGRAM = Path(__file__).with_name("full_database.py")
-TESTS = Path(__file__).parents[1]
-FOLDERS = ("support", "chat/turn", "chat/web", "cluster")
+SUPPORT = Path(__file__).parents[1] / "support"
+PROGRAM = SUPPORT / "full_database.py"
 
 SECONDS = 240
 """Seconds in which the program ends."""
@@ -29,8 +28,7 @@ def test_a_full_disk(tmp_path: Path, what: str) -> None:
     inside = ["unshare", "--mount"]
     if os.getuid() or subprocess.run([*inside, "true"], capture_output=True, check=False).returncode:
         pytest.skip("full disk: only root can make a file system of its own here (unshare --mount)")
-    paths = os.pathsep.join(str(TESTS / folder) for folder in FOLDERS)
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [paths, os.environ.get("PYTHONPATH")]))}
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(SUPPORT), os.environ.get("PYTHONPATH")]))}
     with tempfile.TemporaryDirectory(prefix="penstock-disk-") as disk:
         Path(disk).chmod(0o755)  # the server is another user
         command = [*inside, sys.executable, str(PROGRAM), str(tmp_path), disk, what]

@@ -44,7 +44,7 @@ class Appender:
 
     def start(self) -> None:
         """Start it, once more."""
-        program = Path(__file__).with_name("appender.py")
+        program = Path(__file__).parents[1] / "support" / "appender.py"
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
                 [sys.executable, str(program), self.url, self.node, *self.chats], stdout=output

@@ -28,9 +28,8 @@ def _call(chance: random.Random, at: int) -> tuple[str, tuple[Any, ...], dict[st
     chat, number = chance.choice(CHATS), chance.randint(0, 14)
     turn = TurnRow(chance.randint(1, 6), chance.randint(1, 6), chance.choice([0, 3, 5, 8]), at, b"%d" % at)
     row = ChatRow(chat, "claude", "/", 1, title=f"title {at}", home=chance.choice([None, "node-1"]))
-    changes = ChatChanges(
-        **chance.choice([{}, {"title": f"new {at}"}, {"session_id": "s", "allow": "all"}, {"model": None}])
-    )
+    fields: list[dict[str, Any]] = [{}, {"title": f"new {at}"}, {"session_id": "s", "allow": "all"}, {"model": None}]
+    changes = ChatChanges(**chance.choice(fields))
     entries = [b"%d" % at * size for size in range(chance.randint(0, 3))]
     calls: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         "append": ((chat, entries), {"after": number, "at": at, "turns": chance.choice([[], [turn], [turn, turn]])}),

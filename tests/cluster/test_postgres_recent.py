@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -126,11 +127,11 @@ def test_followers_read_what_was_read_ahead(database: str) -> None:
             statements: list[str] = []
             fetch = two.database.fetch
 
-            async def counted(query: str, *words: object, **options: object) -> object:
+            async def counted(query: Any, *words: Any, **options: Any) -> list[tuple[Any, ...]]:
                 statements.append(query)
                 return await fetch(query, *words, **options)
 
-            two.database.fetch = counted  # type: ignore[assignment]
+            two.database.fetch = counted  # type: ignore[method-assign]
             await asyncio.gather(*(one.append(chat, [b"1"], after=0, at=1) for chat in chats))
             waiting = {*chats}
             while waiting:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ STEPS = 40
 PACE = 0.05
 """Seconds between two appends of a turn."""
 
-A = {"agent": "claude"}
+A: dict[str, Any] = {"agent": "claude"}
 QUESTION = ev.QuestionAsked("q", "May I?", True, "tool", [ev.Option("y", "Yes", "allow_once")], **A)
 END = ev.RunEnded("ok", "done", 1, **A)
 
@@ -46,7 +47,7 @@ class Nodes:
         self._fetch = other.database.fetch
         other.database.fetch = self._counted  # type: ignore[method-assign]
 
-    async def _counted(self, query, values=None, **options):  # type: ignore[no-untyped-def]
+    async def _counted(self, query: Any, values: Any = None, **options: Any) -> list[tuple[Any, ...]]:
         rows = await self._fetch(query, values or {}, **options)
         self.read += len(rows) if query in (READ, READ_AHEAD) else 0
         return rows

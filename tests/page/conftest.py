@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -24,7 +23,6 @@ import pytest
 ASKED = os.environ.get("PENSTOCK_CHAT", "")
 
 if ASKED:
-    sys.path.insert(0, str(Path(__file__).parent))  # the harness is imported by these tests and by one of tests/real
     from chatpage import cast, fuzz
     from chatpage.device import Device, chromium, device
     from chatpage.proxy import Proxy
@@ -49,7 +47,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     cases = Counter(item.nodeid.partition("[")[0] for item in items if HERE in item.path.parents)
     seen: Counter[str] = Counter()
-    kept, left = [], []
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
     for item in items:
         test = item.nodeid.partition("[")[0]
         (kept if cases[test] <= CASES or seen[test] % CASES == 0 else left).append(item)

@@ -59,7 +59,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out a part of the tests, the same one each time. What is named on the command line by hand is not."""
     if SOAK or not ASKED or ASKED != "1":
         return
-    kept, left, seen = [], [], dict[str, int]()
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
+    seen: dict[str, int] = {}
     for item in items:
         target = (
             item.callspec.params.get("at") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None

@@ -18,10 +18,10 @@ from penstock.events import (
     Event,
     Malformed,
     MessageEnded,
-    RunEnded,
     ToolCalled,
     ToolReturned,
 )
+from penstock.run.result import Result
 from penstock.testing.verify import verify
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Played(NamedTuple):
     """What a run said, and what the model server was asked meanwhile."""
 
     events: list[Event]
-    result: RunEnded
+    result: Result
     requests: list[Request]
     run: Run
 

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from install import NODE, NotInstalled, Package, packages, search_path
 from model_server import ModelServer
 
 from penstock.agents.registry import AGENTS
 from penstock.run.process import output_of
+from penstock.run.spec import RouteName
 
 KEPT = ("LANG", "LC_ALL", "TERM", "TMPDIR", "USER", "SHELL", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
 """What agents may see of the environment of the tests: no key, no setting of the person who runs them."""
@@ -209,7 +210,7 @@ class Target(NamedTuple):
     """An agent on one of its routes."""
 
     agent: str
-    route: str
+    route: RouteName
 
     def __str__(self) -> str:
         return f"{self.agent}-{self.route}"
@@ -232,7 +233,8 @@ class Target(NamedTuple):
         return [table[program] for program in programs]
 
 
-TARGETS = [Target(agent, route) for agent in SETUPS for route in AGENTS[agent].routes]
+ROUTES: tuple[RouteName, ...] = get_args(RouteName)
+TARGETS = [Target(agent, route) for agent in SETUPS for route in ROUTES if route in AGENTS[agent].routes]
 
 
 class Bench(NamedTuple):

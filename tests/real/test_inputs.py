@@ -81,7 +81,9 @@ def test_effort(at: Bench) -> None:
     needs(at, "effort")
     if at.target.agent in HIDES_EFFORT:
         pytest.skip("the agent does not send it to this model")
-    model = {"model": "claude-opus-4-6"} if at.target.agent == "claude" else {}  # the usual one has no levels
+    model: dict[str, Any] = (
+        {"model": "claude-opus-4-6"} if at.target.agent == "claude" else {}
+    )  # the usual one has no levels
     for effort in EFFORTS:
         body = asked(play(at, "scenario=text", effort=effort, **model))
         assert f'"effort":"{effort}"' in body or f'"reasoning_effort":"{effort}"' in body

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,7 +23,7 @@ FREE = {"opencode", "kilo", "cline", "pi"}
 @pytest.mark.parametrize("limit", LIMITS)
 def test_a_run_ends_at_its_limit(at: Bench, limit: str) -> None:
     """The run is cancelled with the figure and the limit in its reason, or the limit is rejected before the start."""
-    asked = {limit: LIMITS[limit]}
+    asked: dict[str, Any] = {limit: LIMITS[limit]}
     route = AGENTS[at.target.agent].routes[at.target.route]
     if limit not in route.features:
         with pytest.raises(UsageError, match="cannot be stopped at"):

@@ -6,7 +6,6 @@ With `make test-chat`, which sets `PENSTOCK_CHAT` as well.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,8 +15,6 @@ import pytest
 
 if not os.environ.get("PENSTOCK_CHAT"):
     pytest.skip("PENSTOCK_CHAT=1 runs the tests of the page in a browser: make test-chat", allow_module_level=True)
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "page"))
 
 import scenarios
 from chatpage.device import CUT, chromium, device

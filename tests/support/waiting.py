@@ -17,7 +17,7 @@ HANGS = 120
 """Seconds after which a test hangs, and is ended."""
 
 
-def until(true: Callable[[], Any], what: str = "the condition becomes true", seconds: float = PATIENCE) -> Any:
+def until(true: Callable[..., Any], what: str = "the condition becomes true", seconds: float = PATIENCE) -> Any:
     """Wait until a condition is true, and return what it returned.
 
     Raises:

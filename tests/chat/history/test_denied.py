@@ -8,7 +8,7 @@ import pytest
 
 from penstock import events as ev
 from penstock.chat.history.denied import MAX_NAME_CHARS, MAX_NAMED, DeniedAction, DeniedActions
-from penstock.chat.history.entries import Prompted, TurnBegan, decode, encode
+from penstock.chat.history.entries import Entry, Prompted, TurnBegan, decode, encode
 from penstock.chat.history.timeline import Timeline
 
 OPTIONS = [
@@ -131,7 +131,7 @@ def test_a_turn_that_failed_says_the_cause() -> None:
     """The turn of a snapshot and the frame `completed` have the cause, and the time at which a limit resets."""
     end = ev.RunEnded(agent="a", outcome="error", reply="", rounds=1, reason="no", cause="usage_limit", resets_at=7)
     timeline = Timeline()
-    whats = [Prompted(1, "go"), TurnBegan(1, "a", "/"), end]
+    whats: list[Entry | ev.Event] = [Prompted(1, "go"), TurnBegan(1, "a", "/"), end]
     timeline.take(decode((number, 1000, data) for number, data in enumerate(encode(whats), 1)))
     [view] = timeline.snapshot().turns
     assert (view.cause, view.resets_at) == ("usage_limit", 7)

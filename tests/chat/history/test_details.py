@@ -68,7 +68,7 @@ def counted(rows: list[Numbered]) -> int:
     steps = Steps()
     for _, _, what in rows:
         if isinstance(what, ev.Base):
-            steps.take(what)  # type: ignore[arg-type]
+            steps.take(what)
     return steps.count
 
 
@@ -553,7 +553,7 @@ def test_diffs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(first, Called)
     assert isinstance(second, Called)
     assert first.changes == [EDIT]
-    [cut] = second.changes or ()
+    [cut] = second.changes or []
     assert (len(cut.diff or ""), cut.truncated, cut.added) == (30 - len(EDIT.diff or ""), True, 1)
 
 

@@ -23,7 +23,7 @@ from penstock.chat.history.entries import (
     TurnBegan,
     TurnEnded,
 )
-from penstock.chat.history.frames import TurnView
+from penstock.chat.history.frames import AssistantDelta, TurnView
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.store.protocol import StoredEntry
 from penstock.stream import Stream
@@ -175,7 +175,7 @@ def test_deltas_cost_what_the_reply_is_long() -> None:
         grown.take([row])
         told = grown.frames(viewer.number or 0, deltas=True)
         assert told is not None
-        size += sum(len(frame.delta) for _, frame in told if isinstance(frame, timeline.frames.AssistantDelta))
+        size += sum(len(frame.delta) for _, frame in told if isinstance(frame, AssistantDelta))
         bring_up(viewer, grown, True)
     assert size == len("".join(words).rstrip())  # what may be a gap beside a tag waits
     assert viewer.seen[1]["reply"] == "".join(words).rstrip()
@@ -183,7 +183,7 @@ def test_deltas_cost_what_the_reply_is_long() -> None:
 
 def said(words: list[str]) -> list[ev.Event]:
     """A message that is being written."""
-    opened = [
+    opened: list[ev.Event] = [
         ev.MessageStarted(agent="claude", message=1),
         ev.BlockStarted(agent="claude", block=1, kind="text", message=1),
     ]
@@ -227,7 +227,7 @@ def test_a_deleted_chat() -> None:
 
 def test_a_stop_marks_what_is_not_over() -> None:
     """One turn, or the one that runs and all that wait; the mark goes with the end of the turn."""
-    begun = [Prompted(1, "a"), Prompted(2, "b"), Prompted(3, "c"), TurnBegan(1, "claude", "/")]
+    begun: list[Entry | ev.Event] = [Prompted(1, "a"), Prompted(2, "b"), Prompted(3, "c"), TurnBegan(1, "claude", "/")]
     assert folded(numbered([*begun, StopRequested(3)])).stops == {3}
     grown = folded(numbered([*begun, StopRequested()]))
     assert grown.stops == {1, 2, 3}
@@ -239,7 +239,12 @@ def test_a_stop_marks_what_is_not_over() -> None:
 
 def test_a_stop_holds_what_waits_until_it_is_released() -> None:
     """The stop of a turn that runs holds those behind it, and later ones; a release frees those up to a turn."""
-    begun = [Prompted(1, "one"), TurnBegan(1, "claude", "/shop"), Prompted(2, "two"), Prompted(3, "three")]
+    begun: list[Entry | ev.Event] = [
+        Prompted(1, "one"),
+        TurnBegan(1, "claude", "/shop"),
+        Prompted(2, "two"),
+        Prompted(3, "three"),
+    ]
     held = folded(numbered([*begun, StopRequested(1), Prompted(4, "four")]))
     assert ([it.turn for it in held.held], [it.turn for it in held.ready]) == ([2, 3, 4], [])
     freed = folded(numbered([*begun, StopRequested(1), Prompted(4, "four"), Released(3), Released(3)]))
@@ -330,7 +335,8 @@ def test_the_time_in_which_a_lost_turn_did_nothing_is_not_its_work() -> None:
     """A turn whose end is found later took until its last entry; one whose end was seen took until then."""
     rows = numbered([Prompted(1, "one"), TurnBegan(1, "claude", "/"), *said(["some", "text"])])
     lost = folded(rows)
-    assert lost.worked_until == rows[-1].at
+    worked_until = lost.worked_until
+    assert worked_until == rows[-1].at
     later = rows[-1].at + 3_600_000
     lost.take([Numbered(len(rows) + 1, later, TurnEnded(1, "cut_off", "it was lost", lost.worked_until))])
     assert lost.turns[1].duration_ms == rows[-1].at - rows[1].at

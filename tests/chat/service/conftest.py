@@ -96,7 +96,12 @@ class Home:
 
     async def open(self, store: ChatStore, **options: Any) -> Service:
         """The service over a store; its directory is trusted."""
-        given = {"roots": [self.work], "config": self.config, "default_agent": "scripted", "run_limits": SHORT}
+        given: dict[str, Any] = {
+            "roots": [self.work],
+            "config": self.config,
+            "default_agent": "scripted",
+            "run_limits": SHORT,
+        }
         service = await Service.open(store, **given | options)
         await service.places.trust(self.work)
         return service

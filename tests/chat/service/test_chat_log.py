@@ -28,7 +28,7 @@ from penstock.chat.store.sqlite import SqliteStore
 from penstock.run.run import Run
 
 if TYPE_CHECKING:
-    from conftest import StoreFile
+    from chat.conftest import StoreFile
 
 
 class Poor:
@@ -369,7 +369,8 @@ def test_a_chat_that_is_gone_is_shown_as_deleted(place: StoreFile) -> None:
             log.live.watch(lambda _: None)
             await write(log, Prompted(1, "p"))
             log.live.invalidate(UnknownChat("c"))
-            assert log.live.shown is None
+            shown = log.live.shown
+            assert shown is None
             log.live.delete()
             assert log.live.shown is not None
             assert log.live.shown.deleted

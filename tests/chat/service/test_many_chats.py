@@ -14,7 +14,7 @@ from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.store.rows import ChatRow
 
 if TYPE_CHECKING:
-    from conftest import Home
+    from chat.service.conftest import Home
 
 pytestmark = pytest.mark.slow
 

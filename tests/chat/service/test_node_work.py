@@ -18,7 +18,7 @@ from penstock.chat.store.rows import ChatRow, Heartbeat
 from penstock.chat.store.subscriptions import StoreSubscription
 
 if TYPE_CHECKING:
-    from conftest import Home
+    from chat.service.conftest import Home
 
 MINUTE = 60_000
 

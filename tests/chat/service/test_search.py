@@ -12,7 +12,7 @@ from penstock.chat.service.chats import search
 from penstock.chat.service.chats.search import MAX_WORDS_CHARS
 
 if TYPE_CHECKING:
-    from conftest import Home
+    from chat.service.conftest import Home
 
 
 def test_chats_are_found_by_words_of_their_prompts(home: Home) -> None:

@@ -30,7 +30,7 @@ from penstock.run.history import History
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Home
+    from chat.service.conftest import Home
 
 
 def test_a_prompt_becomes_a_turn(home: Home) -> None:

@@ -14,14 +14,14 @@ from waiting import until_true
 
 from penstock import events as ev
 from penstock.chat.errors import ContentTooLarge
-from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded, encode
+from penstock.chat.history.entries import Entry, Prompted, TurnBegan, TurnEnded, encode
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.store.protocol import ChatStore, Page, StoreFailed, Summary
 from penstock.chat.store.rows import ChatRow
 from penstock.run.process import marked
 
 if TYPE_CHECKING:
-    from conftest import Home
+    from chat.service.conftest import Home
 
 FAILURES = ("before", "after", "reads")
 
@@ -204,7 +204,7 @@ def test_what_is_left_of_a_run_is_killed(home: Home) -> None:
 
     async def chat() -> None:
         async with home.store() as store:
-            rows = [Prompted(1, "1"), TurnBegan(1, "scripted", str(home.work), mark=mark)]
+            rows: list[Entry] = [Prompted(1, "1"), TurnBegan(1, "scripted", str(home.work), mark=mark)]
             await store.create_chat(ChatRow("a", "scripted", str(home.work), 1))
             await store.append("a", encode(rows), after=0, at=1)
             with subprocess.Popen(command, env={**os.environ, "PENSTOCK_RUN": mark}, start_new_session=True) as left:

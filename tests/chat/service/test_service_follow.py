@@ -13,7 +13,7 @@ from penstock import events as ev
 from penstock.chat.history.entries import Answered, Prompted, StopRequested, encode
 
 if TYPE_CHECKING:
-    from conftest import Home
+    from chat.service.conftest import Home
 
 
 def test_a_prompt_from_elsewhere_runs(home: Home) -> None:

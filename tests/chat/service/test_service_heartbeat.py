@@ -16,7 +16,7 @@ from penstock.chat.service.service import Service
 from penstock.chat.service.turns.decisions import GAVE_WAY
 
 if TYPE_CHECKING:
-    from conftest import Home
+    from chat.service.conftest import Home
 
 MINUTE = 60_000
 BEAT = {"minutes": 30, "prompt": "News?"}

@@ -11,7 +11,7 @@ from waiting import PATIENCE, STEP, until_true
 from penstock.chat.history.entries import Released
 
 if TYPE_CHECKING:
-    from conftest import Home
+    from chat.service.conftest import Home
     from penstock.chat.service.service import Service
 
 QUIET_SECONDS = 0.3

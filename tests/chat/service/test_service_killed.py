@@ -18,7 +18,7 @@ from penstock import events as ev
 from penstock.chat.history.entries import Numbered, Prompted, TurnBegan, TurnEnded
 
 if TYPE_CHECKING:
-    from conftest import Home
+    from chat.service.conftest import Home
 
 KILLS = int(os.environ.get("PENSTOCK_TEST_KILLS", "4"))
 PROMPTER = Path(__file__).parent / "prompter.py"

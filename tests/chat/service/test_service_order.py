@@ -16,7 +16,7 @@ from penstock.chat.store.protocol import ChatStore, Submitted
 from penstock.run.run import Run
 
 if TYPE_CHECKING:
-    from conftest import Home
+    from chat.service.conftest import Home
 
 PATIENCE_SECONDS = 60
 

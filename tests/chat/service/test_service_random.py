@@ -15,7 +15,7 @@ from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.service import Service
 
 if TYPE_CHECKING:
-    from conftest import Home
+    from chat.service.conftest import Home
 
 SEEDS = int(os.environ.get("PENSTOCK_TEST_RUNS", "3"))
 STEPS = 40

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.config import settings
 
 if TYPE_CHECKING:
-    from conftest import Home
+    from chat.service.conftest import Home
 
 
 def test_the_environment_is_allow_listed(home: Home) -> None:

@@ -141,7 +141,7 @@ def test_the_last_text_of_a_run_that_failed_is_kept() -> None:
 _EVENTS = st.lists(
     st.one_of(
         st.builds(text, st.integers(1, 3), st.text(min_size=1, max_size=3)),
-        st.builds(lambda words: ev.Notice(agent="a", level="info", code="other", text=words), st.text(max_size=2)),
+        st.builds(lambda words: ev.Notice(agent="a", level="info", code="status", text=words), st.text(max_size=2)),
     ),
     max_size=30,
 )

@@ -23,7 +23,7 @@ from penstock.chat.store.rows import ChatRow
 from penstock.config.notify import Webhook
 
 if TYPE_CHECKING:
-    from conftest import Home
+    from chat.service.conftest import Home
 
 SECRET = f"whsec_{base64.b64encode(bytes(range(24))).decode()}"
 CHAT = ChatRow(id="c/1", agent="cla\x1bude", cwd="/home/me/sh\nop", created_at=1)

@@ -13,7 +13,7 @@ from penstock.chat.service.agents.workspaces import MAX_RECENT, Workspace, Works
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
-    from conftest import StoreFile
+    from chat.conftest import StoreFile
 
 
 class Ground:

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from penstock.chat.store import database, schema, tables
 from penstock.chat.store import sqlite as sqlite_store
+from penstock.chat.store.columns import additions
 from penstock.chat.store.database import StoreHeld, caution, failure
 from penstock.chat.store.protocol import Ahead, Conflict, StoreClosed, StoreFailed, Trimmed, clock
 from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, TurnRow
@@ -386,9 +387,8 @@ def test_columns_that_cannot_be_added_leave_the_file_as_before(place: Any, monke
     """If one of the columns cannot be added, none is, and the next start adds all."""
     asyncio.run(_open_and_close(place, "a"))
     _lose(place, "home", "person")
-    added = schema.additions
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "additions", lambda *given: [*added(*given), "no column NOT NULL"])
+        patch.setattr(schema, "additions", lambda *given: [*additions(*given), "no column NOT NULL"])
         with pytest.raises(StoreFailed):
             asyncio.run(place.open())
     assert not {"home", "person"} & _columns(place)
@@ -496,7 +496,7 @@ def test_appends_of_several_chats_wait_for_one_transaction(place: Any, monkeypat
         async with await place.open("a", "b") as store:
 
             async def waiting(chat: str, after: int) -> asyncio.Future[int]:
-                call = asyncio.ensure_future(store.append(chat, [b"x"], after=after, at=1))
+                call: asyncio.Future[int] = asyncio.ensure_future(store.append(chat, [b"x"], after=after, at=1))
                 await asyncio.sleep(0)
                 assert (await store.read(chat)).last == after
                 assert not call.done()

@@ -61,11 +61,11 @@ def test_the_changes() -> None:
 def test_a_long_diff_is_cut() -> None:
     """Of a diff that is too long the beginning is shown, with the counts of the whole; of too many files the first."""
     lines = ev.Change("a", "add", added=9_000, removed=0, diff="@@ -0,0 +1,9000 @@\n" + "+x\n" * 9_000)
-    [shown] = asked(ask="edit", changes=[lines]).changes or ()
+    [shown] = asked(ask="edit", changes=[lines]).changes or []
     assert shown.diff is not None
     assert (shown.diff.count("\n"), shown.truncated, shown.added) == (MAX_DIFF_LINES, True, 9_000)
     wide = ev.Change("a", "add", diff="+" + "x" * 500_000 + "\n")
-    shown, later = asked(ask="edit", changes=[wide, EDIT]).changes or ()
+    shown, later = asked(ask="edit", changes=[wide, EDIT]).changes or []
     assert shown.diff is not None
     assert (len(shown.diff), shown.truncated) == (MAX_DIFF_CHARS, True)
     assert (later.diff, later.truncated, later.added) == (None, True, 1)

@@ -503,7 +503,7 @@ def test_final_g3_the_message_is_normalized_at_the_end(recording: Recording) -> 
     reply = recording.expected["reply"]
     if not isinstance(reply, str) or recording.expected["outcome"] != "ok":
         return
-    last = [event for event in events_of(recording) if isinstance(event, Replied | RunEnded)]
+    last: list[Event] = [event for event in events_of(recording) if isinstance(event, Replied | RunEnded)]
     assert check(played(list(tagged(last)))).message.strip() == strip_tags(reply).strip()
 
 

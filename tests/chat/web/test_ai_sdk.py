@@ -15,8 +15,9 @@ import httpx
 import pytest
 from serve_process import LINK
 from served import AGENTS, PLAYER, RECORDINGS, TESTS, TOKEN, Gateway
-from test_door_ai_sdk import parts_of
 from waiting import until
+
+from .test_door_ai_sdk import parts_of
 
 PEER = TESTS / "support" / "acp_peer.py"
 MORE = f"""
@@ -202,8 +203,9 @@ def test_the_sdk_speaks_with_it(gateway: Gateway, major: int) -> None:
     head = {"url": gateway.url, "token": TOKEN}
 
     def speak(*steps: dict[str, Any], **more: Any) -> dict[str, Any]:
-        [found] = ai_sdk_clients.ask(major, [{**head, **more, "steps": steps}])
-        return found
+        found: list[dict[str, Any]] = ai_sdk_clients.ask(major, [{**head, **more, "steps": steps}])
+        [only] = found
+        return only
 
     two = speak({"text": "One"}, {"text": "Two"}, chat="a")
     assert (two["status"], [it["role"] for it in two["messages"]]) == ("ready", ["user", "assistant"] * 2)

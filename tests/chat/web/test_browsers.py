@@ -19,7 +19,6 @@ import httpx
 import pytest
 from serve_process import LINK, Serve, browser
 from served import SECONDS, TOKEN, Gateway
-from test_security import refused
 from waiting import until
 
 from penstock.chat.history.entries import Prompted
@@ -27,6 +26,8 @@ from penstock.chat.web import browsers as module
 from penstock.chat.web.browsers import COOKIE_DAYS, DAY, MAX_BROWSERS, USED_SECONDS, Browsers, name_of
 from penstock.chat.web.errors import StoreUnavailable
 from penstock.errors import UsageError
+
+from .test_security import refused
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 

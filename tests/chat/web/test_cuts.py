@@ -10,7 +10,7 @@ import random
 import signal
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +109,7 @@ def restart(served: Served, cuts: Cuts, dice: random.Random) -> list[int]:
     signals: list[int] = []
     while not cuts.over or len(signals) < 2:
         mark = cuts.made + CUTS_EACH_RESTART
-        until(lambda mark=mark: cuts.over or cuts.made >= mark, "connections are cut")  # type: ignore[misc]
+        until(lambda mark=mark: cuts.over or cuts.made >= mark, "connections are cut")
         signals.append(signal.SIGKILL if len(signals) % 2 else signal.SIGTERM)
         status = served.end(signals[-1])
         assert status == (0 if signals[-1] == signal.SIGTERM else -signal.SIGKILL), served.said()
@@ -140,7 +140,8 @@ def test_viewers_whose_connections_are_cut_end_with_the_same_text(tmp_path: Path
             }
             restarts = threads.submit(restart, served, cuts, random.Random(dice.random()))
             try:
-                for future in (*looks, *asks.values(), restarts):
+                futures: list[Future[Any]] = [*looks, *asks.values(), restarts]
+                for future in futures:
                     future.result(PATIENCE * 10)
             finally:
                 cuts.stop()

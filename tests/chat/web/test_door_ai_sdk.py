@@ -12,7 +12,7 @@ import pytest
 from recorded_turns import end_of, entries_of, first_question
 
 from penstock import events as ev
-from penstock.chat.history.entries import Answered, Numbered, Prompted, TurnBegan
+from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, TurnBegan
 from penstock.chat.web.doors.ai_sdk import UiOptions, UiStream, shown_before
 from penstock.chat.web.doors.turn_fold import FAILURES
 
@@ -179,8 +179,8 @@ def test_a_question_ends_the_message(recording: Recording, sdk: int) -> None:
 def test_the_answer_in_words_begins_a_message() -> None:
     """Who returns to a turn gets the message that is being written: the one after the last answer in words."""
     asked = ev.QuestionAsked(id="q", text="May I?", blocking=True, ask="command", call_id="c", agent="claude")
-    entries = [Prompted(2, "x"), TurnBegan(2, "claude", "/"), asked, Answered(2, "q", "allow")]
-    rows = [Numbered(at, at, what) for at, what in enumerate(entries, 1)]
+    whats: list[Entry | ev.Event] = [Prompted(2, "x"), TurnBegan(2, "claude", "/"), asked, Answered(2, "q", "allow")]
+    rows = [Numbered(at, at, what) for at, what in enumerate(whats, 1)]
     assert shown_before(rows, 5) == 4
     assert shown_before(rows, 6) == 0
     assert shown_before(rows[:3], 5) == 0

@@ -13,7 +13,7 @@ import pytest
 from recorded_turns import PROMPT, end_of, entries_of, first_question
 
 from penstock import events as ev
-from penstock.chat.history.entries import Answered, Numbered, Prompted, TurnBegan
+from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, TurnBegan
 from penstock.chat.web.doors.openai import ChatCompletion, CompletionOptions
 from penstock.chat.web.doors.turn_fold import FAILURES
 
@@ -46,9 +46,9 @@ class Read:
         messages: Any = [{"role": "user", "content": "Hello"}]
         if not stream:
             whole = client.chat.completions.create(model="claude", messages=messages)
-            [choice] = whole.choices
-            self.content, self.finish, self.usage = choice.message.content or "", choice.finish_reason, whole.usage
-            self.reasoning = getattr(choice.message, "reasoning_content", "")
+            [only] = whole.choices
+            self.content, self.finish, self.usage = only.message.content or "", only.finish_reason, whole.usage
+            self.reasoning = getattr(only.message, "reasoning_content", "")
             return
         with client.chat.completions.create(model="claude", messages=messages, stream=True) as chunks:
             for chunk in chunks:
@@ -146,9 +146,8 @@ def test_a_question_is_the_message(recording: Recording) -> None:
 def test_an_answer_is_not_asked_for_again() -> None:
     """A program that has answered sees no question from before its answer, even if the agent has said nothing since."""
     asked = ev.QuestionAsked(id="q", text="May I?", blocking=True, ask="tool", agent="claude")
-    rows = [
-        Numbered(at, at, what) for at, what in enumerate((Prompted(2, PROMPT), TurnBegan(2, "claude", "/"), asked), 1)
-    ]
+    whats: list[Entry | ev.Event] = [Prompted(2, PROMPT), TurnBegan(2, "claude", "/"), asked]
+    rows = [Numbered(at, at, what) for at, what in enumerate(whats, 1)]
     made = ChatCompletion(2, OPTIONS._replace(since=4))
     made.take(rows)
     assert not made.is_over

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 import small_disk
 
-PROGRAM = Path(__file__).with_name("full_store.py")
-TESTS = Path(__file__).parents[2]
-FOLDERS = ("support", "chat/turn", "chat/web")
+SUPPORT = Path(__file__).parents[2] / "support"
+PROGRAM = SUPPORT / "full_store.py"
 
 SECONDS = 120
 """Seconds in which the program ends."""
@@ -36,8 +35,7 @@ def test_a_full_disk(tmp_path: Path, page: Path) -> None:
     inside = ["unshare", "--mount"]
     if os.getuid() or subprocess.run([*inside, "true"], capture_output=True, check=False).returncode:
         pytest.skip("full disk: only root can make a file system of its own here (unshare --mount)")
-    paths = os.pathsep.join(str(TESTS / folder) for folder in FOLDERS)
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [paths, os.environ.get("PYTHONPATH")]))}
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(SUPPORT), os.environ.get("PYTHONPATH")]))}
     command = [*inside, sys.executable, str(PROGRAM), str(tmp_path), str(page)]
     done = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -140,7 +140,7 @@ def test_after_kills_all_that_was_acknowledged_is_there_and_nothing_ran_twice(tm
                 assert len(running) <= 1
                 check(chat, served.turns(chat.id))
         for chat in chats:
-            until(lambda chat=chat: served.finalized(chat.id), "what waited has run")  # type: ignore[misc]
+            until(lambda chat=chat: served.finalized(chat.id), "what waited has run")
             told = served.turns(chat.id)
             check(chat, told)
             for watcher in chat.watchers:

@@ -80,7 +80,7 @@ def gateway(home: Callable[[], Gateway]) -> Gateway:
     return home()
 
 
-def client(gateway: Gateway, *, retries: int = 2, **headers: str) -> openai.OpenAI:
+def client(gateway: Gateway, headers: dict[str, str] | None = None, *, retries: int = 2) -> openai.OpenAI:
     """The official client."""
     return openai.OpenAI(
         api_key=TOKEN, base_url=f"{gateway.url}/v1", max_retries=retries, default_headers=headers, timeout=60
@@ -111,21 +111,18 @@ def test_agents_are_models(gateway: Gateway) -> None:
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 def test_a_turn_is_a_completion(gateway: Gateway, stream: bool) -> None:
     """The reply, its usage, and the headers that name the chat on the page."""
+    options: Any = {"stream_options": {"include_usage": True}} if stream else {}
     with client(gateway) as ask:
-        made = ask.chat.completions.with_raw_response.create(
-            model="scripted",
-            messages=HELLO,
-            stream=stream,
-            **({"stream_options": {"include_usage": True}} if stream else {}),
-        )
+        made = ask.chat.completions.with_raw_response.create(model="scripted", messages=HELLO, stream=stream, **options)
         chat = made.headers["x-penstock-chat"]
-        if stream:
-            chunks = list(made.parse())
+        found = made.parse()
+        assert isinstance(found, openai.Stream) == stream
+        if isinstance(found, openai.Stream):
+            chunks = list(found)
             assert "".join(it.choices[0].delta.content or "" for it in chunks if it.choices) == REPLY
             assert chunks[0].choices[0].delta.role == "assistant"
             usage = chunks[-1].usage
         else:
-            found = made.parse()
             assert (found.choices[0].message.content, found.choices[0].finish_reason) == (REPLY, "stop")
             usage = found.usage
     with gateway.client() as one:
@@ -172,7 +169,7 @@ def test_two_conversations_that_begin_alike_are_two(gateway: Gateway) -> None:
 def test_a_program_has_its_own_ids(gateway: Gateway, header: str) -> None:
     """A chat is found by the program's id, whatever the messages before say; a value from before it has one is none."""
     for id, word in (("a-1", "One"), ("a-1", "Two"), ("b:2", "Three"), ("new", "Four"), ("{{ID}}", "Five")):
-        with client(gateway, **{header: id}) as ask:
+        with client(gateway, {header: id}) as ask:
             ask.chat.completions.create(model="scripted", messages=[{"role": "user", "content": word}])
     assert [prompt for prompt, _ in turns(gateway)] == ["One", "Two", "Three", "Four", "Five"]
     with gateway.client() as one:
@@ -315,7 +312,7 @@ def test_a_chat_that_is_deleted_says_so(gateway: Gateway) -> None:
 def test_a_question_is_answered_by_the_next_message(gateway: Gateway) -> None:
     """The agent waits; the client's next message is the answer, and the turn goes on, with an id and without."""
     for headers in ({}, {"X-Penstock-Chat": "q"}):
-        with client(gateway, **headers) as ask:
+        with client(gateway, headers) as ask:
             messages: Any = [{"role": "user", "content": "permission"}]
             asked = ask.chat.completions.create(model="peer", messages=messages).choices[0].message.content
             assert asked is not None

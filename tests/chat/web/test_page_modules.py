@@ -44,7 +44,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(PAGE, folder / "src/penstock/chat/page")
     shutil.copytree(UNITS, folder / "tests/page/unit")
     (folder / "package.json").write_text('{"type": "module"}', "utf-8")
-    fuzz = module("page_fuzz", ROOT / "tests/page/chatpage/fuzz.py")
+    fuzz = module("page_fuzz", ROOT / "tests/support/chatpage/fuzz.py")
     chosen = {name: text for name, text in fuzz.replies().items() if SOAK or name not in SLOW}
     replies = {name: {"text": text, "words": fuzz.words(name)} for name, text in chosen.items()}
     (folder / "fuzz.json").write_text(json.dumps(replies), "utf-8")

@@ -81,7 +81,7 @@ class Watching:
         self.response = self._stream.__enter__()
         self._bytes = self.response.iter_raw()
 
-    def until(self, condition: Callable[[], bool]) -> None:
+    def until(self, condition: Callable[..., bool]) -> None:
         """Read until a condition holds."""
         while not condition():
             for id, _, text in self._lines.feed(next(self._bytes)):

@@ -105,7 +105,8 @@ def test_no_host_and_two_hosts_are_refused(shared: Gateway, path: str, hosts: li
 
     async def ask() -> httpx.Response:
         # Straight to the application: the server in front of it answers a request with two hosts by itself.
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(shared.server.config.app)) as client:
+        app: Any = shared.server.config.app  # uvicorn and httpx have types of their own for it
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as client:
             return await client.send(request)
 
     assert refused(shared.call(ask())) == (421, "misdirected_request")
@@ -192,7 +193,7 @@ def test_cookies_that_are_not_ours(shared: Gateway) -> None:
         "\x80",
     ):
         with shared.browser("") as client:
-            header = {"Cookie": f"penstock_{shared.port}={cookie}".encode("latin-1")}
+            header = [(b"Cookie", f"penstock_{shared.port}={cookie}".encode("latin-1"))]
             assert refused(client.get("/api/chats", headers=header)) == (401, "unauthorized"), cookie
     with shared.browser() as client:
         client.headers["Cookie"] = f"penstock_1={ours}; other=1"
@@ -339,7 +340,7 @@ def test_a_page_of_another_origin_is_refused(shared: Gateway, origin: str, known
             ("GET", "/api/chats"),
             ("OPTIONS", "/api/chats"),
         ):
-            answer = client.request(method, path, **({"json": {}} if method == "POST" else {}))
+            answer = client.request(method, path, json={} if method == "POST" else None)
             assert refused(answer) == (403, "forbidden"), (method, path)
             assert not [name for name in answer.headers if name.startswith("access-control")]
 
@@ -535,9 +536,9 @@ def test_headers_have_a_limit(shared: Gateway, bomb: bytes) -> None:
 )
 def test_a_form_changes_nothing(shared: Gateway, program: httpx.Client, kind: str) -> None:
     """Only JSON is taken: what a page may send without being asked is none."""
-    body = {"content": b'{"path": "/"}', "headers": {"Content-Type": kind}}
     for path in ("/api/workspaces", "/api/chats", "/api/login", "/api/logout", "/api/link"):
-        assert refused(program.post(path, **body)) == (415, "unsupported_media_type")
+        answer = program.post(path, content=b'{"path": "/"}', headers={"Content-Type": kind})
+        assert refused(answer) == (415, "unsupported_media_type")
     kind = "Application/JSON; charset=utf-8"
     assert program.post("/api/link", content=b"", headers={"Content-Type": kind}).status_code == 200
 

@@ -15,13 +15,14 @@ from typing import Any
 import h11
 import pytest
 import uvicorn
+from served import SECONDS, TOKEN, Gateway
 from uvicorn.protocols.http import h11_impl
+from uvicorn.protocols.http.flow_control import FlowControl
 
 from penstock.chat.web.connections import Connection
 from penstock.chat.web.self_check import check_uvicorn
 from penstock.errors import UsageError
 
-from .served import SECONDS, TOKEN, Gateway
 from .test_stream import begun, said
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8"))["project"]
@@ -42,7 +43,12 @@ def test_a_stream_is_framed_byte_by_byte(shared: Gateway, monkeypatch: pytest.Mo
     """
     chunks: list[bytes] = []
     write = Connection._write_chunk
-    monkeypatch.setattr(Connection, "_write_chunk", lambda self, data: (chunks.append(data), write(self, data)))
+
+    def note_and_write(self: Connection, data: bytes) -> None:
+        chunks.append(data)
+        write(self, data)
+
+    monkeypatch.setattr(Connection, "_write_chunk", note_and_write)
     chat = shared.chat()
     with socket.create_connection(("127.0.0.1", shared.port), SECONDS) as one:
         client = h11.Connection(h11.CLIENT)
@@ -120,7 +126,7 @@ SEND: Any = h11_impl.RequestResponseCycle.send
         (h11_impl.RequestResponseCycle, "send", buffered),
         (h11_impl.RequestResponseCycle, "send", measured),
         (h11_impl.H11Protocol, "handle_events", lambda self: None),
-        (h11_impl.FlowControl, "__init__", lambda self, transport: None),
+        (FlowControl, "__init__", lambda self, transport: None),
         (h11_impl.H11Protocol, "connection_made", lambda self, transport: None),
     ],
     ids=["buffers", "gives a length", "reads in another way", "has no flow control", "keeps no transport"],

@@ -24,8 +24,8 @@ from penstock.chat.store.protocol import StoredEntry
 from penstock.chat.store.sqlite import SqliteStore
 from penstock.run.process import GUARD
 
-RECORDINGS = Path(__file__).parents[2] / "recordings"
-PLAYER = Path(__file__).parent / "player.py"
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+PLAYER = Path(__file__).parent / "turn_player.py"
 AGENTS = ("claude", "gemini", "codex", "copilot")
 """Whose recordings are played: partial messages, whole messages, thoughts, calls."""
 

@@ -1,6 +1,6 @@
 """A scripted agent: it prints a recording, line by line, at the pace that its prompt asks for.
 
-    player.py RECORDINGS NOTES
+    turn_player.py RECORDINGS NOTES
 
 The prompt is words: `case seconds-before seconds-between name`. It notes each start: so a turn that ran twice is seen.
 """

@@ -15,7 +15,7 @@ PLAYER = TESTS / "support" / "scripted.py"
 PEER = TESTS / "support" / "acp_peer.py"
 PARROT = HERE / "parrot.py"
 WORKER = HERE / "worker.py"
-HOSTILE = HERE.parent / "hostile.markdown"
+HOSTILE = TESTS / "page" / "hostile.markdown"
 
 WORDED = RECORDINGS / "claude" / "text"
 """The recording whose reply takes another text's words; its lines, and when they came, stay."""

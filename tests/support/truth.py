@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import msgspec
 from restarts import RECORDINGS
-from watchers import Watcher
 
 from penstock import events as ev
 from penstock.chat.history.entries import Answered, Prompted, Released, StopRequested, TurnBegan, TurnEnded, decode
@@ -16,6 +16,20 @@ from penstock.chat.history.timeline import Timeline
 from penstock.chat.store.protocol import StoredEntry
 from penstock.chat.turn import Completed, Turn
 from penstock.testing.viewer import Viewer
+
+
+class Witness(Protocol):
+    """Somebody who has watched a chat."""
+
+    @property
+    def viewer(self) -> Viewer:
+        """What it knows."""
+        ...
+
+    @property
+    def moments(self) -> dict[int, dict[int, dict[str, Any]]]:
+        """What it saw at some numbers."""
+        ...
 
 
 def folded(rows: list[StoredEntry]) -> dict[int, dict[str, Any]]:
@@ -54,7 +68,7 @@ def folded(rows: list[StoredEntry]) -> dict[int, dict[str, Any]]:
     return turns
 
 
-def judge(rows: list[StoredEntry], watchers: list[Watcher]) -> None:
+def judge(rows: list[StoredEntry], watchers: Sequence[Witness]) -> None:
     """What each viewer saw, at the end and at each moment it remembers, is what the rows up to there say."""
     assert [row.number for row in rows] == list(range(1, len(rows) + 1)), "a gap in the entries"
     truth = folded(rows)
@@ -66,7 +80,7 @@ def judge(rows: list[StoredEntry], watchers: list[Watcher]) -> None:
         _judge_moments(rows, watcher)
 
 
-def _judge_moments(rows: list[StoredEntry], watcher: Watcher) -> None:
+def _judge_moments(rows: list[StoredEntry], watcher: Witness) -> None:
     timeline = Timeline()
     for number, seen in sorted(watcher.moments.items()):
         timeline.take(decode(rows[timeline.number : number]))
@@ -78,7 +92,8 @@ def _judge_moments(rows: list[StoredEntry], watcher: Watcher) -> None:
 
 def is_reply(message: str, agent: str, case: str) -> bool:
     """Whether a message is the reply of a recording, as it was read from the wire by hand."""
-    reply = json.loads((RECORDINGS / agent / case / "expected.json").read_text("utf-8"))["reply"]
+    reply: Any = json.loads((RECORDINGS / agent / case / "expected.json").read_text("utf-8"))["reply"]
     if isinstance(reply, dict):
-        return len(message) == reply["length"] and hashlib.sha256(message.encode()).hexdigest() == reply["sha256"]
-    return bool(message) and message == reply
+        digest = hashlib.sha256(message.encode()).hexdigest()
+        return (len(message), digest) == (reply["length"], reply["sha256"])
+    return isinstance(reply, str) and message == reply != ""

@@ -63,7 +63,7 @@ class Viewer(testing.Viewer):
         """Of the events, as they came."""
         self.bytes = 0
         self.lines = Lines()
-        self._held: list[dict[str, Any]] = []  # what came without a number, until one comes
+        self._unnumbered: list[dict[str, Any]] = []  # what came without a number, until one comes
 
     @property
     def after(self) -> int | None:
@@ -81,27 +81,29 @@ class Viewer(testing.Viewer):
             frame = json.loads(text)
             assert frame["type"] == name
             if name == "store":
-                assert not self._held, "a frame without a number is followed at once by one that has it"
+                assert not self._unnumbered, "a frame without a number is followed at once by one that has it"
                 assert id is None
                 self.take(frame)
                 self.names.append(name)
                 continue
-            self._held.append(frame)
+            self._unnumbered.append(frame)
             ends = name == "goodbye" or (name == "deleted" and id is None)
-            assert not (ends and self._held[1:]), "a frame without a number is followed at once by one that has it"
+            assert not (ends and self._unnumbered[1:]), (
+                "a frame without a number is followed at once by one that has it"
+            )
             if id is not None or ends:
                 assert id is None or id.isdecimal(), id
-                *before, last = self._held
+                *before, last = self._unnumbered
                 for held in before:
                     self.take(held)
                 self.take(last, int(id) if id is not None else None)
-                self.names += [held["type"] for held in self._held]
-                self._held = []
+                self.names += [held["type"] for held in self._unnumbered]
+                self._unnumbered = []
 
     def cut(self) -> None:
         """The connection is lost. What came without a number comes again."""
         self.lines = Lines()
-        self._held = []
+        self._unnumbered = []
 
     @property
     def running(self) -> list[int]:

@@ -31,7 +31,7 @@ from penstock.chat.web.static import PageFiles
 from penstock.config import settings
 from penstock.events import Event
 
-TESTS = Path(__file__).parents[2]
+TESTS = Path(__file__).parents[1]
 
 RECORDINGS = TESTS / "recordings" / "claude"
 PLAYER = TESTS / "support" / "scripted.py"
