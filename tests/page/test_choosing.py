@@ -103,7 +103,7 @@ def test_agents_of_a_project_that_nobody_trusts(own_server: Servers, devices: De
     _install(tmp_path / "claude")
     env = {"PENSTOCK_CONFIG": "", "PATH": str(tmp_path), "OLLAMA_HOST": NOBODY}
     page = devices().sign_in(own_server(env=env, root=root, trusted=False).printed)
-    expect(page.locator(".blocked")).to_contain_text("penstock.toml says how it is started")
+    expect(page.locator(".blocked")).to_contain_text("penstock.toml defines how it is started")
     assert ("ours", False) in _options(page, "Agent")
     assert page.get_by_label("Agent", exact=True).input_value() != "ours"
     page.get_by_role("button", name="Trust this directory").click()

@@ -90,7 +90,7 @@ def _below(node: NodeView, path: str) -> PurePosixPath:
     """
     pure = PurePosixPath(path)
     if not pure.is_absolute() or ".." in pure.parts or "\0" in path or len(path) > MAX_PATH_CHARS:
-        raise Invalid("the directory cannot be named so", expected="an absolute path without ..")
+        raise Invalid("this is not the name of a directory", expected="an absolute path without ..")
     if not any(_is_below(path, root) for root in node.about.roots):
         raise OutsideRoots(
             f"{path!r} is not below a root of the node {node.name!r}",

@@ -1,5 +1,5 @@
-"""Documents and loops of the data directory, for clients: read while somebody watches, and folded as chats are.
+"""Documents and loops of the data directory, for clients: read while a client watches them, and folded like chats.
 
-Nothing here starts an agent or writes a document; a loop is stopped and written to through its inbox. The result of a
-loop is landed if a user asks for it.
+This package never starts an agent or writes a document. Stops and messages reach a loop through its inbox. If a user
+asks for it, the result of a loop is landed.
 """

@@ -16,13 +16,13 @@ from penstock.errors import UsageError
 from penstock.run.recording import Meta
 
 MAX_ANSWERS = 50
-"""Answers that are shown, the newest: as many as the first page of a chat has."""
+"""Number of the newest answers that are shown: as many as the first page of a chat has."""
 
 CUT_OFF = "the run was cut off"
 
 
 class DocumentReader:
-    """Reader of one document, which another process may answer meanwhile.
+    """Reader of one document; another process may be answering it.
 
     Args:
         id: id for clients.
@@ -39,7 +39,7 @@ class DocumentReader:
 
     def read(self) -> Iterator[tuple[int, Entry | ev.Event]]:
         """Yield the entries that are new, each with its time."""
-        is_live = self._state.is_being_answered  # before the recordings: what ends meanwhile is read the next time
+        is_live = self._state.is_being_answered  # before the recordings: runs that end meanwhile are read the next time
         found = recordings_in(self._state.recordings, self._state.directory)
         skipped = max(0, len(found) - MAX_ANSWERS) if not self._known else 0
         for number, (path, meta, at) in enumerate(found, 1):
@@ -90,7 +90,7 @@ class DocumentReader:
 
 
 def added_in(text: str) -> str:
-    """Return what a diff adds, if it only adds; any other text as it is."""
+    """Return the added text of a diff that only adds; any other text unchanged."""
     lines = text.splitlines()
     if not text.startswith("@@") or any(line.startswith("-") for line in lines):
         return text

@@ -41,7 +41,7 @@ from penstock.repo.repository import Repository
 from penstock.run.recording import Meta
 
 MAX_TURNS = 50
-"""Runs of agents that are folded, the newest: as many as the snapshot of a chat has."""
+"""Number of the newest agents' runs that are folded: as many as the snapshot of a chat has."""
 
 MAX_OUTPUT_CHARS = 256 * 1024
 """Characters at the end of a command's output that are sent: more than a person reads, and quick to show."""
@@ -67,7 +67,7 @@ class _OpenTurn:
 
 
 class LoopReader:
-    """Reader of one loop, which another process may run meanwhile.
+    """Reader of one loop; another process may be running it.
 
     Args:
         id: id for clients.
@@ -140,7 +140,7 @@ class LoopReader:
         return path, meta, self.is_live and began is not None and began.step in self.state.open
 
     def output(self, step: int) -> StepOutput:
-        """Return the output of a command: of the file that has all of it, else what the journal has.
+        """Return the output of a command: from the file with the complete output, else the part in the journal.
 
         Raises:
             NoSuchRun: the loop has no such step, or it has no output.
@@ -211,7 +211,10 @@ class LoopReader:
     # --- the agents that work ---
 
     def _show_first(self) -> Iterator[tuple[int, Entry]]:
-        """Begin the first open turn for clients, who see one turn after the other, also of agents side by side."""
+        """Begin the first open turn for clients.
+
+        They see one turn after the other, even if agents work side by side.
+        """
         if self._open and not self._open[0].is_shown:
             turn = self._open[0]
             turn.is_shown = True

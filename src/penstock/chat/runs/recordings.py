@@ -16,7 +16,7 @@ from penstock.run.replay import Recording, find
 from penstock.stream import Stream
 
 READ_BYTES = 4 * 1024 * 1024
-"""Bytes of a recording that are read at once, so that others get their share of the time."""
+"""Bytes of a recording that are read at once; the limit leaves time for other clients."""
 
 
 class RecordingReader:
@@ -39,7 +39,7 @@ class RecordingReader:
         self._lines = 0
 
     def read(self, *, is_live: bool) -> list[ev.Event]:
-        """Return the events that are new. `is_live`: the run may still go on, if its end is not recorded."""
+        """Return the new events. `is_live`: the run may continue if its end is not recorded."""
         if self.over:
             return []
         found = self._found()

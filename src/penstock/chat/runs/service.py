@@ -39,13 +39,13 @@ from penstock.repo.landing import NotLanded
 from penstock.run.recording import Meta
 
 POLL_SECONDS = 0.25
-"""Seconds between two looks at a document or loop that somebody watches."""
+"""Seconds between two reads of a watched document or loop."""
 
 MAX_LISTED = 200
-"""Documents and loops of the list, those used last: more is no list for a person."""
+"""Maximum number of documents and loops in the list, those used last: people do not read longer lists."""
 
 MAX_MESSAGE_CHARS = 100_000
-"""Characters of a message to a loop: every later prompt of the loop has it."""
+"""Maximum characters of a message to a loop, because every later prompt of the loop contains it."""
 
 _log = logging.getLogger("penstock.gateway")
 
@@ -108,7 +108,7 @@ class RunLog:
             self._task.cancel()
 
     async def _read(self, reader: RunReader, timeline: RunTimeline) -> tuple[bool, bool]:
-        """Read on; return whether anything has changed, and whether clients should see it at once."""
+        """Read the new entries. Return whether anything has changed, and whether clients should see it at once."""
         entries, details = await asyncio.to_thread(lambda: ([*reader.read()], reader.details()))
         is_urgent = timeline.take(entries)
         is_changed = timeline.show(details)
@@ -121,7 +121,7 @@ class RunLog:
                 has_changed, is_urgent = await self._read(reader, timeline)
             except (UsageError, OSError, ValueError) as error:
                 _log.warning("a document or loop cannot be read: %s", error)
-                continue  # it is being written, or was removed: it is tried again while somebody watches
+                continue  # it is being written, or was removed: try again while a client watches
             if has_changed:
                 for watcher in [*self._watchers]:
                     watcher(is_urgent)
@@ -160,7 +160,7 @@ class Runs:
         await asyncio.to_thread(self._reader, id)
 
     def log(self, id: str) -> RunLog:
-        """Return the log of a document or loop, for those who watch it."""
+        """Return the log of a document or loop for its watchers."""
         return RunLog(lambda: self._reader(id))
 
     async def turn(self, id: str, turn: int) -> list[ev.Event]:
@@ -301,7 +301,7 @@ class Runs:
         raise NoSuchRun
 
     def _read_loop(self, id: str) -> LoopReader:
-        """Return the reader of a loop whose rows it has read."""
+        """Return the reader of a loop, after it has read all rows."""
         return _read_on(self._loop(id))
 
     def _loop_state(self, folder: Path) -> LoopState:

@@ -1,4 +1,4 @@
-"""Timeline of a document or loop: its agents' runs as turns, as a chat has them, and beside them its own state."""
+"""Timeline of a document or loop: its agents' runs as turns, like those of a chat, and its own state beside them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ RunFrame = Frame | RunChanged
 class RunTimeline:
     """State of a document or loop for clients.
 
-    Its entries are numbered by the timeline, as they are numbered nowhere else. The first number is the time, so a
-    client that comes back with a number of an earlier timeline gets everything anew.
+    The timeline numbers its entries, because they have no stored numbers. The first number is the time, so a client
+    that reconnects with a number of an earlier timeline gets everything anew.
     """
 
     deleted = False
@@ -50,7 +50,7 @@ class RunTimeline:
         return [(self.number, snapshot), (self.number, self._state())]
 
     def frames(self, after: int, *, deltas: bool = False) -> list[tuple[int, RunFrame]] | None:
-        """Return the frames that lead a client from entry `after` to now; None if it needs all of `start`."""
+        """Return the frames that bring a client from entry `after` up to date; None if it needs all of `start`."""
         if after > self.number:
             return None
         missed = self.turns.frames(min(after, self.turns.number), deltas=deltas)

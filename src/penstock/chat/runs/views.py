@@ -50,7 +50,7 @@ class LoopStepView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     """Command of a check, commit that is merged, subject of a commit, branch that was published, path of the tree,
     chosen candidate."""
     note: str = ""
-    """Result in words, if there is more to say than whether it went well."""
+    """Result in words, if it is more than success or failure."""
     remarks: list[str] = []
     """Remarks of a reviewer."""
     began_at: int = 0
@@ -138,7 +138,7 @@ class LoopView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     reason: str | None = None
     """Why it has ended."""
     can_land: bool = False
-    """True if it does not run and has a result that is in no branch of the user yet."""
+    """True if it does not run and its result is not in a branch of the user yet."""
     landed: str | None = None
     """Branch that has its work."""
 

@@ -24,7 +24,7 @@ class Times:
 
     def __init__(self) -> None:
         self.buckets: list[int] = [0] * len(SECONDS)
-        """For each of `SECONDS`, the number of durations of at most that."""
+        """Number of durations up to each bound of `SECONDS`."""
         self.count: int = 0
         self.sum: float = 0.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 RETAIN_SECONDS = 3600.0
-"""Seconds between two searches for turns that are too old: their space is not needed sooner."""
+"""Seconds between two searches for turns that are too old; their space is not urgent."""
 
 
 class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,13 +14,13 @@ class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_runs: int = 4
     """Agents at work at once; one that waits for a person does not count. Each needs some hundred megabytes."""
     max_queue: int = 20
-    """Turns of a chat that wait. More of them come from a program with a fault."""
+    """Maximum number of queued turns of a chat. Only a faulty program sends more."""
     max_chats: int = 10_000
-    """Chats, of all nodes: that many make the list 3 MB, of which each request for it costs 16 ms; `--max-chats`."""
+    """Maximum number of chats of all nodes (`--max-chats`): their list is 3 MB, and each request for it takes 16 ms."""
     max_prompt_bytes: int = 512 * 1024
     """Bytes of a prompt as UTF-8, however its request writes it."""
     asking_grace: float = 1.0
-    """Seconds for the agent to answer a question itself, or to end, after one that the run does not wait for."""
+    """Seconds after a question that does not block the run, in which the agent may answer it itself or end."""
     closing: float = 0.4
     """Seconds for the ends of killed runs. A later end is marked at the next start."""
     recovering: int = 20

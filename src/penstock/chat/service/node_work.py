@@ -12,7 +12,7 @@ from penstock.chat.store.protocol import StoreFailed, UnknownChat
 
 
 class NodeWork:
-    """What the other nodes ask of this one."""
+    """Requests of the other nodes to this one."""
 
     def __init__(self, chats: Chats, shared: Shared, workspaces: Workspaces) -> None:
         self._chats = chats
@@ -32,7 +32,7 @@ class NodeWork:
     # --- turns ---
 
     async def run_job(self, chat: str, turn: int) -> None:
-        """Run a chat's turns that wait, up to and with this one. Return at once if it does not wait any more."""
+        """Run a chat's queued turns up to and including this one. Return at once if it no longer waits."""
         here = await self._chats.taken_up(chat)
         if here is None:
             return
@@ -62,7 +62,7 @@ class NodeWork:
         """Kill the runs of this node, and forget its claims: its lease is over. On return, no agent works."""
         await asyncio.gather(*(chat.fence() for chat in self._chats))
 
-    # --- what this node publishes ---
+    # --- facts that this node publishes ---
 
     @property
     def busy(self) -> int:

@@ -113,7 +113,7 @@ class Elsewhere(Protocol):
         ...
 
     async def place(self, home: str | None, agent: str | None, cwd: str | None) -> ChatPlace | None:
-        """Return the place of a new chat at another node; None if it belongs to this node. Its node checks it again.
+        """Return the place of a new chat at another node, which checks it again; None if it belongs to this node.
 
         Raises:
             Invalid, NoSuchAgent, OutsideRoots, UntrustedDirectory: there is no such node, or the chat cannot be there.
@@ -189,7 +189,7 @@ class ThisNode(msgspec.Struct):
 
     @property
     def home(self) -> str | None:
-        """Home of the chats that are created here; None if there is one machine."""
+        """Home of the chats that are created here; None if there is only one machine."""
         return self.name if self.by_jobs else None
 
     @property
@@ -202,7 +202,7 @@ class ThisNode(msgspec.Struct):
         return not self.by_jobs or chat.home == self.name
 
     def is_away(self, chat: ChatRow) -> bool:
-        """Return whether the chat's home is another node that is not there, so that its prompts wait."""
+        """Return whether the chat's home is another node that is down, so that its prompts wait."""
         return self.live is not None and not self.is_home(chat) and chat.home not in self.live
 
 
@@ -247,9 +247,9 @@ class Claim:
             await self._store.release(self._chat, epoch)
 
     def forget(self) -> None:
-        """Append nothing more under the claim: the lease of this node is over."""
+        """Stop appending under the claim: the lease of this node is over."""
         self.epoch = None
 
     def void(self) -> None:
-        """Append nothing more under the claim: it was made in a store that has lost entries since."""
+        """Stop appending under the claim: the store has lost entries since the claim was made."""
         self.epoch, self.rows_lost = None, True

@@ -45,7 +45,7 @@ class Places:
     async def choose(
         self, home: str | None, agent: str | None, cwd: str | os.PathLike[str] | None, model: str | None
     ) -> ChatPlace:
-        """Return the place of a new chat: what is given, and defaults for the rest. It may take half a second.
+        """Return the place of a new chat, with defaults for everything that is not given. It may take half a second.
 
         Raises:
             NoSuchAgent, Invalid, OutsideRoots, UntrustedDirectory: the chat cannot be there.

@@ -1,6 +1,6 @@
 """Service of the chats of one Penstock: the requests that they accept, each with its errors.
 
-Everything belongs to one event loop. Everything that is shown of a chat is in the store, and nowhere else.
+It runs in one event loop. Clients see only data that is in the store.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Service:
         await self._chats.close()
         await self._shared.webhooks.close()
 
-    # --- what is there ---
+    # --- reading ---
 
     def now(self) -> int:
         """Return the time by the clock of entries, in milliseconds since 1970."""
@@ -297,7 +297,7 @@ class Service:
         """Ask for a turn; return its number, and whether it is new.
 
         If one of the newest turns has this `key`, that turn is the result. When the call returns, the prompt is in the
-        store and will be begun, once, whatever happens.
+        store, and its turn will begin exactly once, even after a crash.
 
         Raises:
             NoSuchChat: there is none of this id.
@@ -341,7 +341,7 @@ class Service:
         return await self._chats.require(id).stop(turn, queued=queued)
 
     async def release(self, id: str) -> list[int]:
-        """Let the turns begin that a stop holds back; return them.
+        """Release the turns that a stop holds back, and return them.
 
         Raises:
             NoSuchChat: there is none of this id.

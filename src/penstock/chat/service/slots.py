@@ -1,4 +1,4 @@
-"""Limit of the agents at work at once. An agent that waits for a person does not count, and delays no other."""
+"""Limit of concurrently working agents. An agent that waits for a person does not count and does not delay others."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from penstock.chat.store.protocol import ChatStore, StoreClosed, StoreFailed
 from penstock.chat.store.state import StoreState
 
 CHECK_SECONDS = 1.0
-"""Seconds between two checks of a store that fails, and between two looks at the space that is left."""
+"""Seconds between two checks of a store that fails, and between two checks of the free space."""
 
 _log = logging.getLogger("penstock.store")
 

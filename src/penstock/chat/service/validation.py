@@ -26,11 +26,7 @@ MAX_SETTING_BYTES = 16 * 1024
 
 
 def check_max_chats(chats: int, limit: int) -> None:
-    """Check that there may be one chat more.
-
-    Raises:
-        TooMany: there are as many as there may be.
-    """
+    """Check that the limit allows one more chat. Raises: TooMany: the limit is reached."""
     if chats >= limit:
         help = "delete some, or start penstock serve with more: --max-chats"
         raise TooMany(f"there are {limit:,} chats already", help=help)
@@ -47,12 +43,12 @@ def text_of(text: str, limit: int) -> str:
         help = "put the text into a file and name the file"
         raise ContentTooLarge(f"the message has {size:,} bytes", expected=f"at most {limit:,} bytes", help=help)
     if not text.strip() or "\0" in text:
-        raise Invalid("the message is empty, or has a NUL", expected="something to say to the agent")
+        raise Invalid("the message is empty, or has a NUL", expected="a message for the agent")
     return text
 
 
 def key_of(key: str | None) -> str | None:
-    """Return the key by which a prompt that comes twice is recognized as one.
+    """Return the key by which a repeated prompt is recognized.
 
     Raises:
         Invalid: the key is not valid.
@@ -98,7 +94,7 @@ def allow_of(allow: Any) -> Allow:
 
 
 def model_of(model: Any) -> str | None:
-    """Return the name of a model that no agent can mistake for something else; None for the agent's own choice.
+    """Return the checked name of a model, which no agent reads as an option; None for the agent's own choice.
 
     Raises:
         Invalid: the name is not valid.
@@ -130,7 +126,7 @@ def kept_setting(name: str, kind: Any, value: Any) -> Any:
     """Return a value of a type, with which a field of a chat can be kept.
 
     Raises:
-        Invalid, ContentTooLarge: it is not of this type, too large, or no text that can be kept.
+        Invalid, ContentTooLarge: it is not of this type, too large, or not storable text.
     """
     try:
         found = msgspec.convert(msgspec.to_builtins(value), kind)

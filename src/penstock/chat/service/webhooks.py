@@ -1,6 +1,6 @@
 """Webhooks: requests to the operator's addresses when an agent asks something, or when a turn has ended.
 
-A webhook says that something happened and where, never what was said: no prompt, no reply, no command. It is signed as
+A webhook describes the event and its chat. It never contains a prompt, a reply or a command. It is signed as
 [Standard Webhooks](https://www.standardwebhooks.com) define it, and never delays a turn.
 """
 
@@ -46,7 +46,7 @@ WORDS: dict[ev.Outcome | None, str] = {
     "cancelled": "was stopped",
     "cut_off": "was cut off",
 }
-"""What is said of an agent whose turn ended like this."""
+"""Words for the outcome of a turn."""
 
 Occasion = Literal["asks", "ended"]
 
@@ -54,7 +54,7 @@ _log = logging.getLogger("penstock.gateway")
 
 
 class Happened(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message says; the body of a request is this as JSON."""
+    """Content of a message; as JSON it is the body of a request."""
 
     type: Occasion
     at: int
@@ -94,7 +94,10 @@ class Webhooks:
         self._tasks: dict[Webhook, set[asyncio.Task[None]]] = {hook: set() for hook in hooks}
 
     def announce(self, chat: ChatRow, turn: TurnView, happened: Sequence[Occasion]) -> None:
-        """Send to each webhook the first of these that it wants. The requests are made beside the caller."""
+        """Send the first of these messages that a webhook wants, to each webhook.
+
+        The requests run concurrently with the caller.
+        """
         for hook, tasks in self._tasks.items():
             kind = next((it for it in happened if it in hook.on), None)
             if kind is None:
@@ -108,7 +111,7 @@ class Webhooks:
             task.add_done_callback(tasks.discard)
 
     async def close(self) -> None:
-        """Give up what waits."""
+        """Drop the messages that wait."""
         tasks = [task for of_hook in self._tasks.values() for task in of_hook]
         for task in tasks:
             task.cancel()
@@ -188,13 +191,13 @@ def headers_of(hook: Webhook, message: Happened, body: bytes, seconds: int) -> d
 
 
 def message_id(message: Happened) -> str:
-    """Return the id of a message, the same in all its tries: a receiver can drop what it has already."""
+    """Return the id of a message, the same in all its tries, so that a receiver can drop repeats."""
     name = f"{message.chat} {message.turn} {message.type} {message.at}"
     return f"msg_{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
 def key_of(secret: str) -> bytes:
-    """Return the key of a secret: what `whsec_` precedes is base64, anything else is the key itself."""
+    """Return the key of a secret: base64 after `whsec_`; any other secret is the key itself."""
     if secret.startswith(SECRET_PREFIX):
         with contextlib.suppress(binascii.Error):
             return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)

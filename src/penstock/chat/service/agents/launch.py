@@ -1,8 +1,8 @@
 """Start of an agent: a run is made of a chat and a prompt, with arguments, a directory and an environment.
 
-The environment is an allow-list, which passes on no secret of others. Each agent gets what programs
-need, what it reads itself, and what the user names. Keys of other providers are left out: an agent that finds one may
-use it although the user pays by subscription.
+The environment is an allow-list, so that agents do not get secrets of other programs. Each agent gets the variables
+that programs need, those that it reads itself, and those that the user names. Keys of other providers are left out: an
+agent that finds one may use it although the user pays by subscription.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ COMMON = frozenset(
     | {"GIT_SSL_CAINFO", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"}
     | {"http_proxy", "https_proxy", "no_proxy", "all_proxy", "DISABLE_TELEMETRY", "DO_NOT_TRACK", "NO_COLOR"}
 )
-"""Variables that programs, their tools and the network need. None is the key of a provider. A proxy may have a
-password, without which the agent reaches nothing; `docs/security.md` lists what they give access to."""
+"""Variables that programs, their tools and the network need.
+
+None is the key of a provider. A proxy may have a password, without which the agent reaches nothing; `docs/security.md`
+lists what they give access to.
+"""
 
 COMMON_PREFIXES = ("LC_", "XDG_")
 
@@ -101,10 +104,7 @@ class Starter:
 
 @cache
 def outer_variables() -> frozenset[str]:
-    """Return the variables that mark the programs run by an agent.
-
-    An agent that inherits them does not work, or hangs.
-    """
+    """Return the variables that agents set for their own programs. An agent that inherits them fails or hangs."""
     return frozenset(name for facts in AGENTS.values() for name in facts.outer_variables)
 
 

@@ -21,7 +21,7 @@ from penstock.errors import UnknownAgent, nearest
 from penstock.run import launch
 
 OLLAMA = "ollama"
-"""Name of the agent that is a server: there is no program of it to search for."""
+"""Name of the agent that is a server: it has no program to search for."""
 
 NOT_BY_NAME = frozenset({"acp", "generic"})
 """Adapters that read any program. A chat uses an agent with a name: a request never chooses the program to start."""
@@ -38,7 +38,7 @@ class Level(msgspec.Struct, frozen=True):
     text: str
     """One or two sentences."""
     kind: PermissionKind
-    """What that comes to, by one name for all agents."""
+    """The same effect by its common name, which is equal for all agents."""
 
 
 CONFIGURED = [
@@ -56,7 +56,7 @@ UNKNOWN = [
     Level("edits", "Edits files", "It changes files without asking, if it supports that.", "edits"),
     Level("all", "Does everything", "It does everything without asking, if it supports that.", "all"),
 ]
-"""Levels of an agent of another package, or of another node alone: nothing more is known of it."""
+"""Levels of an agent of another package, or of an agent that only another node has: its facts are unknown here."""
 
 
 class AgentView(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -166,14 +166,14 @@ class Agents:
         return name == OLLAMA and self._ollama is not None
 
     def blocked(self, name: str) -> str | None:
-        """Return why it may not be started: the project's file that defines how is not trusted. None if it may."""
+        """Return the reason if an untrusted project file configures this agent, else None."""
         setting = launch.project_setting(name, self._config)
         if setting is None or self._trusts():
             return None
         file = setting.origin.rpartition(":")[0]
         return (
-            f"{file} says how it is started, and came with the files of this project: read it, and trust the directory "
-            f"{os.path.dirname(file)}, or move it to your own configuration"
+            f"{file} defines how it is started, and came with the files of this project: read it, and trust the "
+            f"directory {os.path.dirname(file)}, or move it to your own configuration"
         )
 
     def resumes(self, name: str) -> bool:

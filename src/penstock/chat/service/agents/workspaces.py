@@ -56,13 +56,13 @@ class Workspaces:
             return self.roots[0]
         text = os.fspath(path)
         if not os.path.isabs(text) or len(text) > MAX_PATH_CHARS or "\0" in text:
-            raise Invalid("the directory cannot be named so", expected="an absolute path")
+            raise Invalid("this is not the name of a directory", expected="an absolute path")
         try:
             real = Path(text).resolve()
             is_inside = self._is_inside(real)
             is_directory = is_inside and real.is_dir()
         except (OSError, ValueError, RuntimeError) as error:  # a loop of links, half a character
-            raise Invalid("the directory cannot be looked at", expected="an absolute path") from error
+            raise Invalid("the directory cannot be read", expected="an absolute path") from error
         if not is_inside:
             raise OutsideRoots(
                 f"{text!r} is not below a root of this Penstock",
@@ -78,7 +78,7 @@ class Workspaces:
         return str(path) in self._trusted
 
     def require(self, path: str | os.PathLike[str] | None) -> Path:
-        """Return the real directory, as `find`, for an agent that is to work in it.
+        """Return the real directory, as `find`, for an agent to work in.
 
         Raises:
             Invalid, OutsideRoots: as `find`.
@@ -104,7 +104,7 @@ class Workspaces:
         return Workspace(str(real), True)
 
     async def read_again(self) -> None:
-        """Read which directories are trusted: another node may have stored that one is.
+        """Read the trusted directories again: another node may have added one.
 
         Raises:
             StoreFailed: the store cannot be read.

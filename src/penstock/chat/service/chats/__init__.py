@@ -1,1 +1,1 @@
-"""The chats in this process: which there are, what can be asked of one, its place in lists, search and heartbeats."""
+"""The chats in this process: all chats, the requests to one, its view in lists, search and heartbeats."""

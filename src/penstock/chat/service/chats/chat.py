@@ -1,4 +1,4 @@
-"""One chat: what can be asked of it, its queue and its turns. Each decision is in its entries before it is applied."""
+"""One chat: its requests, its queue and its turns. Each decision is in its entries before it is applied."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 15.0)
 """Seconds until a store that failed is tried again, after each failure in a row; the last one is repeated."""
 
 GIVES_UP = (StoreClosed, Fenced, UnknownChat)
-"""Errors after which this process has nothing to do in a chat, until something calls for it."""
+"""Errors after which this process leaves a chat alone until the next request or notification."""
 
 FENCE_SECONDS = 1.0
 """Seconds for the end of a run that was killed because the lease is over. Its task is cancelled after that."""
@@ -47,7 +47,7 @@ class Chat:
         """Entries of the chat."""
         self.state: decisions.State = "idle"
         self.waiting: int = 0
-        """Number of turns that wait for nothing but their turn."""
+        """Number of queued turns that are not held."""
         self.waiting_upto: int = 0
         """Newest of these turns."""
         self.held: int = 0
@@ -62,7 +62,7 @@ class Chat:
         self._woken = asyncio.Event()
         self._announced: decisions.Announced | None = None
 
-    # --- what is known ---
+    # --- state ---
 
     @property
     def row(self) -> ChatRow:
@@ -104,7 +104,7 @@ class Chat:
             await self.log.open()
             self._ensure_working()
 
-    # --- what can be asked of it ---
+    # --- requests ---
 
     async def ask(self, text: str, by: Asker = "person", key: str | None = None) -> tuple[int, bool]:
         """Queue a turn; when it returns, the prompt is kept. Return the turn, and whether it is new.
@@ -162,7 +162,7 @@ class Chat:
     async def stop(self, turn: int | None = None, *, queued: bool = False) -> list[int]:
         """Stop a turn or take it back from the queue; without `turn`, all of them. Return those that were stopped.
 
-        What waits behind a running turn that is stopped is held back. With `queued`, turns are only taken back.
+        Turns that wait behind a stopped running turn are held back. With `queued`, turns are only taken back.
 
         Raises:
             NoSuchTurn: there never was such a turn.
@@ -178,7 +178,7 @@ class Chat:
         return stopped
 
     async def release(self) -> list[int]:
-        """Let the turns begin that a stop holds back. Return them.
+        """Release the turns that a stop holds back, and return them.
 
         Raises:
             StoreFailed: the request could not be kept.

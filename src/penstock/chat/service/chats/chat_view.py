@@ -21,7 +21,7 @@ class ChatView(ChatFields, frozen=True, kw_only=True):
     held: int = 0
     """Number of messages that wait until a person releases them: the turn before them was stopped."""
     is_away: bool = False
-    """True if its home is not there: prompts wait until it is back."""
+    """True if its home is down: prompts wait until it is back."""
 
 
 def view_of(worker: Chat, this_node: ThisNode) -> ChatView:

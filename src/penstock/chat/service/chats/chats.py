@@ -25,7 +25,10 @@ class Chats:
     """Chats of this process, by id. Other processes of the same store may create, change and delete chats as well."""
 
     def __init__(self, shared: Shared, start: Start) -> None:
-        """Create it. `start` runs what is done for single chats beside the reading of the store's news."""
+        """Create it.
+
+        `start` runs the work of single chats concurrently with the reading of the store's notifications.
+        """
         self._shared = shared
         self._start = start
         self._chats: dict[str, Chat] = {}
@@ -113,7 +116,7 @@ class Chats:
         """Kill the runs, and mark their turns as cut off."""
         await asyncio.gather(*(chat.close() for chat in self))
 
-    # --- what others append, create, change and delete ---
+    # --- appends, creations, changes and deletions by others ---
 
     async def follow(self, subscription: Subscription) -> None:
         """Make chats apply entries that they did not append, until the store is closed."""
@@ -164,7 +167,7 @@ class Chats:
         return self._chats.get(id)
 
     async def fresh_log(self, id: str) -> ChatLog:
-        """Return the log of a chat, with what other nodes appended, of which this node may not be notified yet.
+        """Return the log of a chat with all entries of other nodes, also those that this node was not notified of yet.
 
         Raises:
             NoSuchChat: there is none of this id.

@@ -10,20 +10,20 @@ from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.log.chat_log import STORE_ERRORS
 
 MAX_WORDS_CHARS = 200
-"""Characters of what is searched for: more is a text, not a search."""
+"""Maximum characters of a search; longer input is a text, not a search."""
 
 MAX_TURNS = 200
-"""Newest turns of a chat whose prompts are read: those that a person may remember."""
+"""Number of the newest turns of a chat whose prompts are searched: those that a person may remember."""
 
 MAX_FOUND = 100
 """Maximum number of chats in the result: a longer list is not read."""
 
 SECONDS = 2.0
-"""Seconds for one search, after which it returns what it has: a page waits for it while somebody types."""
+"""Seconds for one search, after which it returns what it has: a page waits for it while the user types."""
 
 
 class Search:
-    """Searches of one service, one at a time: each reads many turns, and a newer one is what its caller wants."""
+    """Searches of one service, one at a time: each reads many turns, and a newer search replaces an older one."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()

@@ -123,7 +123,7 @@ class ChatLog:
         return decode(entry for entry in page.entries if entry.number <= upto)
 
     async def follow(self, last: int) -> bool:
-        """Read the next entries if the store has some up to `last` that the timeline has not; return whether it read.
+        """Read the next entries if the timeline lacks some up to `last`. Return whether it read any.
 
         Raises:
             StoreFailed: the store cannot be read.
@@ -136,7 +136,7 @@ class ChatLog:
             return True
 
     async def catch_up(self) -> Timeline:
-        """Read up to the entry that is the last one now: what the store has read ahead may be older.
+        """Read up to the entry that is currently the last one: the store's read-ahead may be older.
 
         Raises:
             StoreFailed: the store cannot be read.
@@ -149,7 +149,7 @@ class ChatLog:
             return timeline
 
     async def forget_summed_up(self) -> None:
-        """Keep no more than the newest turn, if others have ended all turns, and stored their summaries.
+        """Keep only the newest turn in memory, if others have ended all turns and stored their summaries.
 
         Raises:
             StoreFailed: the store cannot be read.
@@ -164,7 +164,7 @@ class ChatLog:
         """Append events of the run, and keep its session with them.
 
         Raises:
-            Unclaimed: the store has lost entries since the run began, so that these do not belong behind its last one.
+            Unclaimed: the store has lost entries since the run began, so these must not follow its last entry.
             StoreFailed: as `write`.
         """
 
@@ -269,7 +269,7 @@ class ChatLog:
                 with held.appending([]):
                     await self._store.append(self.id, [], after=timeline.number, at=timeline.at, turns=rows)
 
-    # --- the row, and what is deleted ---
+    # --- the row, and deletions ---
 
     async def change(self, decide: Callable[[ChatRow], ChatChanges]) -> None:
         """Make the changes of the chat's row that `decide` returns.

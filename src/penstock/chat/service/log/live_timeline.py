@@ -1,7 +1,7 @@
 """Timeline of one chat in this process: folded from the store's entries while it is needed, and shown to clients.
 
 It accepts entries that this process appended as objects, once they are kept, and others as it reads them from the
-store. After a failure it is folded again from the store, as at the start: a crash is not a case of its own.
+store. After a failure it is folded again from the store, as at the start, so a crash needs no code of its own.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class LiveTimeline:
             timeline.summary()
 
     def rest(self) -> bool:
-        """Keep no more than the newest turn, if there is nothing to do; return whether there is nothing to do."""
+        """Keep only the newest turn if there is nothing to do; return whether there is nothing to do."""
         timeline = self._timeline
         if timeline is None:
             return self.at_rest

@@ -1,4 +1,4 @@
-"""Turns of a chat as the store has them: their summaries, their entries, and where they may be cut."""
+"""Turns of a chat as the store has them: their summaries, their entries, and the numbers at which they may be cut."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def turn_at(store: ChatStore, chat: str, number: int) -> int:
     page = await store.read(chat, after=number - 1, limit=1)
     what = decode(page.entries)[0].what
     if not isinstance(what, Prompted):
-        raise NoSuchTurn("the entry with this key asked for no turn")
+        raise NoSuchTurn("the entry with this key did not ask for a turn")
     return what.turn
 
 

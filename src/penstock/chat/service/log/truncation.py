@@ -1,4 +1,4 @@
-"""Truncation of what is too long for the log: texts are cut, with a mark in words, and entries are made to fit."""
+"""Truncation of entries that are too long for the log: texts are cut and marked in words, lists are shortened."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from penstock import events as ev
 from penstock.chat.history.entries import decode_one, encode
 
 MAX_OUTPUT_CHARS = 256 * 1024
-"""Characters of a tool's output that are kept: people who read the record of a turn do not read more than that."""
+"""Maximum characters of a tool's output that are kept; people do not read more of it in the details of a turn."""
 
 LEAST_CHARS = 64
-"""Characters to which texts of an entry that does not fit are cut, at least."""
+"""Minimum number of characters to which the texts of an oversized entry are cut."""
 
 ENTRY_CHARS = 64
 """Characters that an element of a list or an object is estimated to have, if there are too many of them."""
 
 LEAST_ENTRIES = 32
-"""Elements that are kept, at least, in lists that Penstock itself makes."""
+"""Minimum number of elements that are kept in lists made by Penstock itself."""
 
 MAX_DEPTH = 20
 """Number of levels kept of an oversized value. People do not nest deeper."""
 
 FREE = "input"
-"""Name of the field that may have any content: the input of a tool."""
+"""Name of the field with arbitrary content: the input of a tool."""
 
 MARK = "\n… [the rest of this output is not kept]"
 
@@ -44,7 +44,7 @@ class Shortener:
         self._lengths: dict[int, int] = {}  # characters of each output block that is open
 
     def take(self, events: Iterable[ev.Event]) -> list[ev.Event]:
-        """Return the same events, or shorter ones in their place."""
+        """Return the events, with long tool outputs shortened."""
         return list(self._taken(events))
 
     def _taken(self, events: Iterable[ev.Event]) -> Iterator[ev.Event]:

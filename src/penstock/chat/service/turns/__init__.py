@@ -1,1 +1,1 @@
-"""Turns of a chat: the decisions about them, one after another, the run of one, and those whose run is lost."""
+"""Turns of a chat: decisions about them, the loop that runs them, the run of one, and turns whose run is lost."""

@@ -47,11 +47,11 @@ def prompted(
 
 
 class Activity(NamedTuple):
-    """What a list of chats shows of the turns of one chat."""
+    """Facts about the turns of one chat for the list of chats."""
 
     state: State
     waiting: int
-    """Number of turns that wait for nothing but their turn."""
+    """Number of queued turns that are not held."""
     waiting_upto: int
     """Newest of these turns; 0 if there is none."""
     held: int
@@ -61,7 +61,7 @@ class Activity(NamedTuple):
 
 
 def activity(timeline: Timeline) -> Activity:
-    """Return what goes on in a chat."""
+    """Return these facts for a timeline."""
     running, newest, ready, held = timeline.running, timeline.newest, timeline.ready, timeline.held
     is_running = running is not None and running.state == "running"
     state: State = "running" if is_running else "queued" if ready or held else "idle"
@@ -70,21 +70,21 @@ def activity(timeline: Timeline) -> Activity:
 
 
 class Announced(NamedTuple):
-    """What webhooks announce: the turn at work, and whether a question waits for a person."""
+    """State that webhooks announce: the turn at work, and whether a question waits for a person."""
 
     running: int | None
     asks: bool
 
 
 def announced(timeline: Timeline) -> Announced:
-    """Return what webhooks announce, as it is now."""
+    """Return the current state that webhooks announce."""
     running = timeline.running
     at_work = running.turn if running is not None and running.state == "running" else None
     return Announced(at_work, activity(timeline).asks)
 
 
 def happened(before: Announced, timeline: Timeline) -> list[tuple[TurnView, list[Occasion]]]:
-    """Return the turns that have ended, or begun to ask, since `before`, and what happened, the more urgent first."""
+    """Return the turns that have ended, or begun to ask, since `before`, with their events, the most urgent first."""
     now = announced(timeline)
     found: dict[int, list[Occasion]] = {}
     asking = timeline.running or timeline.newest

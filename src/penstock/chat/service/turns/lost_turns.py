@@ -18,14 +18,14 @@ ROWS_LOST = "the store lost entries: it was restored from a backup"
 
 
 class Begun:
-    """Turns that began in this process: in a store that was restored from a backup, they may wait again."""
+    """Turns that began in this process; after the store was restored from a backup, they may be queued again."""
 
     def __init__(self, max_queue: int) -> None:
         """Create it for a chat in which `max_queue` turns can wait."""
         self._turns: deque[tuple[int, int]] = deque(maxlen=max_queue + 1)
 
     def add(self, view: TurnView) -> None:
-        """Remember a turn. Another one that gets its number after a restore was asked for at another time."""
+        """Remember a turn by number and time: after a restore, another turn may get its number, but not its time."""
         self._turns.append((view.turn, view.asked_at))
 
     def __contains__(self, view: TurnView) -> bool:

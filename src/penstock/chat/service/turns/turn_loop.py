@@ -85,9 +85,9 @@ class TurnLoop:
             await run.let_go()
 
     async def _begin(self) -> TurnRun | None:
-        """Append that a turn begins, and return its run; None if there is none to begin.
+        """Append the begin of a turn, and return its run; None if there is none to begin.
 
-        A turn that is appended is begun at most once; a turn that cannot be begun is appended as well, with its end.
+        An appended turn is begun at most once. A turn that cannot be started is appended with its end.
         """
         made: TurnRun | None = None
         asked: TurnView | None = None
@@ -131,7 +131,7 @@ class TurnLoop:
             reason = _reason(error)
             await self._log.write(lambda timeline: decisions.ended(timeline, "error", reason))
 
-    # --- what applies to the run ---
+    # --- effects on the run ---
 
     def apply(self, timeline: Timeline) -> None:
         """Apply the timeline, after it accepted entries."""

@@ -17,11 +17,13 @@ from penstock.run.process import marked
 from penstock.run.run import Run
 
 BATCH_EVENTS = 500
-"""Events of one append, at most: a prompt or a stop waits no longer than that for the store."""
+"""Maximum number of events of one append; a prompt or a stop waits for at most one append."""
 
 READ_PAUSE_SECONDS = 0.1
-"""Seconds between two reads of growing output: the pace at which clients see it grow. The deltas of one block that are
-read together become one entry."""
+"""Seconds between two reads of growing output: the pace at which clients see it grow.
+
+The deltas of one block that are read together become one entry.
+"""
 
 CONTENT = (ev.MessageStarted, ev.ToolCalled, ev.Replied)
 """Events after which the agent can resume its conversation."""
