@@ -1,4 +1,4 @@
-"""Chats: conversations with agents that are kept, and shown in a browser while they run.
+"""Chats: stored conversations with agents, shown in a browser while they run.
 
     history    meaning of a chat's numbered entries           store      storage of the entries
     service    service of the chats: prompts, runs, answers   web        the chats over HTTP

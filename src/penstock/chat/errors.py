@@ -8,7 +8,7 @@ from penstock.errors import UsageError
 
 
 class ChatError(UsageError):
-    """A request that cannot be done, because of the request or the state of the chat. Nothing has changed."""
+    """A request that fails because of its content or the state of the chat. Nothing has changed."""
 
     code = "invalid"
     status = 400
@@ -41,7 +41,7 @@ class NoSuchChat(ChatError):
 
 
 class NoSuchRun(ChatError):
-    """No document or loop has this id, or it does not have what was asked for."""
+    """No document or loop has this id, or it lacks the requested item."""
 
     code = "not_found"
     status = 404

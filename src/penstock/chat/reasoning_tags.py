@@ -32,8 +32,11 @@ MAX_SPAN_CHARS = 1000
 
 MAX_RUN_CHARS = 64
 MAX_LINE_CHARS = 256
-"""Characters of a run of backticks, and of a line that can close a fence. A longer line inside of a fence does not
-close it, and a longer run counts as two: the text that is held back until more arrives is bounded."""
+"""Characters of a run of backticks, and of a line that can close a fence.
+
+A longer line inside of a fence does not close it, and a longer run counts as two: the text that is held back until more
+arrives is bounded.
+"""
 
 _BLANK = " \t\r\n"
 _NAMES = "|".join(sorted(THOUGHTS + CALLS, key=len, reverse=True))
@@ -98,7 +101,7 @@ class TagStripper:
         self._said = False  # any character was returned
 
     def feed(self, text: str) -> str:
-        """Return the text that these characters add to what readers see; "" while it is undecided."""
+        """Return the visible text that these characters add; "" while it is undecided."""
         if self._mode == "text" and not self._held and not _IN_TEXT.search(text):
             self._say(text)
             return self._taken()

@@ -38,7 +38,7 @@ CALLING: dict[ev.ToolKind, str] = {
     "fetch": "Looking on the web…",
     "other": "Using a tool…",
 }
-"""Status while a tool runs. The title and input of the call are in the record of the turn, never here."""
+"""Status while a tool runs. The title and input of the call are in the details of the turn, never here."""
 
 NOTICED: dict[ev.NoticeCode, str] = {
     "retry": "Trying again…",
@@ -56,7 +56,7 @@ def _first() -> int:
 
 
 class Streaming(msgspec.Struct, frozen=True, omit_defaults=True, tag="streaming"):
-    """The turn is running. `status` is one of a few short lines, none of them the agent's words.
+    """The turn is running. `status` is one of a few fixed lines, never text of the agent.
 
     `question`: the run waits for the answer to it; the next `streaming` without one removes it.
     """
@@ -254,7 +254,7 @@ class Turn:
         out.append(Streaming(ASKING, question, self._number))
 
     def _beside(self, event: ev.Event, out: list[TurnEvent]) -> None:
-        """Handle an event of a sub-agent: emit that it works and its blocking questions, but none of its words."""
+        """Handle an event of a sub-agent: emit a status and its blocking questions, but not its text."""
         if isinstance(event, ev.QuestionAnswered) or (isinstance(event, ev.QuestionAsked) and event.blocking):
             self._asked(event, out)
         elif isinstance(event, _WORK):
@@ -332,7 +332,7 @@ _OF_BLOCK = (ev.Delta, ev.BlockStarted, ev.BlockRevised, ev.BlockEnded)
 _OF_CALL = (ev.ToolCalled, ev.ToolReturned)
 _OF_QUESTION = (ev.QuestionAsked, ev.QuestionAnswered)
 _WORK = (ev.MessageStarted, ev.ToolCalled)
-"""Events by which a sub-agent proves to be working."""
+"""Events that show a sub-agent at work."""
 _BETWEEN = (ev.Notice, ev.UsageReported, ev.Unknown, ev.Malformed, ev.RunStarted, ev.RunEnded)
 """Events that may follow a question although the agent does not continue without an answer."""
 

@@ -76,14 +76,14 @@ class Homes:
                 return node
         names = ", ".join(node.name for node in found)
         if home is None:
-            raise Invalid("no node is there at which agents work", help="start penstock serve with --root on a machine")
+            raise Invalid("no node that runs agents is up", help="start penstock serve with --root on a machine")
         if any(node.name == home and not node.is_live for node in nodes):
             raise Invalid(f"the node {home!r} is away", help="wait until it is back, or choose another one")
-        raise Invalid(f"there is no node {home[:40]!r} at which agents work", expected=names)
+        raise Invalid(f"there is no node {home[:40]!r} that runs agents", expected=names)
 
 
 def _below(node: NodeView, path: str) -> PurePosixPath:
-    """Return a directory below the roots of a node, by its name alone.
+    """Return a directory below the roots of a node, judged by its name alone.
 
     Raises:
         Invalid, OutsideRoots: it is not the name of one.

@@ -1,7 +1,7 @@
-"""Jobs of one node: procrastinate gives it the turns of its chats. A job names a turn; the entries say what is left.
+"""Jobs of one node: procrastinate gives it the turns of its chats.
 
-A job that is lost, or that comes twice, does no harm: a turn that waits without a job gets a new one, and a turn that
-has begun is never begun again.
+A job names a turn; the entries show what is left to do. A lost or repeated job does no harm: a turn that waits without
+a job gets a new one, and a turn that has begun is never begun again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONCURRENCY = 1000
 """Jobs of one node at once: one for each of its chats. How many agents are at work is limited by slots."""
 
 FETCH_SECONDS = 0.25
-"""Seconds between two looks for a job whose notification was lost."""
+"""Seconds between two searches for jobs whose notification was lost."""
 
 POOL_SECONDS = 5.0
 """Seconds for a connection of the pool; after that the worker ends, and is started anew."""
@@ -39,7 +39,7 @@ POOL_CONNECTIONS = 3
 """Connections of procrastinate for its statements, besides the one that listens."""
 
 ENDING_SECONDS = 0.2
-"""Seconds for the end of a worker, until its connections are cut: it waits for the answers of the server."""
+"""Seconds for a worker to end before its connections are cut: it waits for the answers of the server."""
 
 AGAIN_SECONDS = 1.0
 """Seconds until a worker that ended is started anew."""
@@ -148,7 +148,7 @@ class Jobs:
 
 def _retrieve(done: asyncio.Future[None]) -> None:
     if not done.cancelled():
-        done.exception()  # nobody else reads it if this node ends
+        done.exception()  # nothing else reads it if this node ends
 
 
 DROP = """

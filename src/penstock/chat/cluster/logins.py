@@ -25,7 +25,9 @@ class SharedLogins:
         self._digest = hashlib.sha256(token.encode()).digest()
 
     async def register(self, node: str) -> None:
-        """Let all nodes accept the token of this one. Browsers that signed in here by another token are signed out.
+        """Register the token of this node, so that all nodes accept it.
+
+        Browsers that signed in here by another token are signed out.
 
         Raises:
             StoreFailed: the token cannot be registered.

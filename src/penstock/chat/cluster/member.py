@@ -18,16 +18,16 @@ from penstock.chat.store.postgres.connections import Database
 from penstock.chat.store.protocol import StoreClosed, StoreFailed
 
 SWEEP_SECONDS = 2.0
-"""Seconds between two looks for chats of lost nodes: with the lease, a turn is ended within 12 s of the loss."""
+"""Seconds between two searches for chats of lost nodes; with the lease, a turn ends within 12 s of the loss."""
 
 AGAIN_SECONDS = 1.0
 """Seconds between two attempts to take a lease."""
 
 JOIN_SECONDS = TTL_SECONDS + 3
-"""Seconds for which a start waits for a name: a lease of a process that was killed ends by itself."""
+"""Seconds for which a start waits for its name, because the lease of a killed process ends by itself."""
 
 DESCRIBE_SECONDS = 5.0
-"""Seconds between two descriptions of this node: for how long others may not know an agent or a trusted directory."""
+"""Seconds between two descriptions of this node, and the delay until others see a new agent."""
 
 CLOSING_SECONDS = 1.0
 """Seconds for the end of the jobs, and for that of the lease."""
@@ -147,7 +147,7 @@ class Member:
         return replace(self._about, busy=self._busy())
 
     async def _sweep_again(self, service: Service, jobs: Jobs) -> None:
-        """Note which nodes are there, end the turns of lost nodes, and queue turns that wait without a job."""
+        """Note which nodes are up, end the turns of lost nodes, and queue turns that wait without a job."""
         while True:
             with contextlib.suppress(StoreFailed):
                 self._this_node.live = await live_nodes(self._database)

@@ -33,13 +33,13 @@ OWN_TTL_SECONDS = TTL_SECONDS * 2 / 3
 
 
 MAX_SHOWN_NAME = 63
-"""Characters of a name in the database that are shown, if it cannot be one."""
+"""Maximum characters of an invalid name from the database that are shown."""
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 
 
 class NameTaken(UsageError):
-    """Another process that is alive has the name."""
+    """A live process has the name."""
 
     def __init__(self, name: str, about: NodeAbout) -> None:
         self.about = about
@@ -172,12 +172,12 @@ async def remove_node(database: Database, name: str) -> RemovedNode:
 
 
 def _name(name: str) -> str:
-    """Return the name of a node as the database has it, without characters that no name has: any client wrote it."""
+    """Return the name of a node from the database, without invalid characters: any client can write it."""
     return name if NODE_NAME_PATTERN.fullmatch(name) else _NOT_IN_NAMES.sub("?", name)[:MAX_SHOWN_NAME]
 
 
 async def live_nodes(database: Database) -> frozenset[str]:
-    """Return the names of the nodes that are there.
+    """Return the names of the nodes that are up.
 
     Raises:
         StoreFailed: the store cannot be read.

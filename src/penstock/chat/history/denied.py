@@ -1,4 +1,4 @@
-"""Denied actions of a turn: what they were, who denied them, and the permission that would have covered them."""
+"""Denied actions of a turn: their names, the denier, and the permission that would have covered them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_OPEN = 1024
 """Number of open calls and questions that are remembered: more than any agent has at once."""
 
 MAX_NAMED = 8
-"""Number of denied actions of a turn that are named. A reader who wants all opens the details."""
+"""Maximum number of denied actions of a turn that are named; the details have all of them."""
 
 MAX_NAME_CHARS = 200
 """Characters of the name of a denied action: one line, or a few if it wraps."""
@@ -27,12 +27,12 @@ _ALLOWING = ("allow_once", "allow_always")
 
 
 class DeniedAction(msgspec.Struct, frozen=True):
-    """Action that was not done, and who denied it."""
+    """Denied action, and its denier."""
 
     name: str
     """The command, the path or the tool, in one line."""
     by: Literal["person", "policy"]
-    """`policy` is everything but a person's answer: a level of permission, a rule, a run without a person."""
+    """`person`, or `policy` for everything else: a level of permission, a rule, a run without a person."""
 
 
 class DeniedActions:
@@ -58,7 +58,7 @@ class DeniedActions:
 
     @property
     def named(self) -> list[DeniedAction]:
-        """The first ones of which it is known what they were.
+        """The first ones whose names are known.
 
         An agent that gives only their number reports them as failed calls: if as many failed, these are they.
         """

@@ -24,7 +24,7 @@ from penstock.core.diffs import shorten
 from penstock.core.questions import answer_in_words
 
 MAX_TEXT_CHARS = 262_144
-"""Characters of one text or thought: longer than any reply seen, and no more than a browser shows at once."""
+"""Maximum characters of one text or thought: longer than any reply seen, and short enough for a browser."""
 
 MAX_PART_CHARS = 20_000
 """Characters of the input or output of a call, and of a notice: a person reads its beginning and its end."""
@@ -33,8 +33,10 @@ MAX_ALL_CHARS = 8 * 2**20
 """Characters of all texts of the details together; the texts after them have `LEAST_CHARS` each."""
 
 MAX_DIFF_LINES, MAX_FILES = 5_000, 1_000
-"""Lines of the diffs, and number of files, of one call: what the events have of a file, and more files than an edit of
-an agent has."""
+"""Maximum lines of the diffs, and number of files, of one call.
+
+The first is the limit of the events, the second more than an edit of an agent has.
+"""
 
 LEAST_CHARS = 400
 """Characters that are kept of every text: enough to recognize it."""

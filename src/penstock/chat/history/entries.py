@@ -24,15 +24,15 @@ Asker = Literal["person", "answer", "heartbeat"]
 
 
 class Prompted(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompted"):
-    """A turn was asked for; it waits until those before it are over. Turns of a chat are numbered from 1 on."""
+    """A turn was submitted; it waits until those before it are over. Turns of a chat are numbered from 1 on."""
 
     turn: int
     text: str
     by: Asker = "person"
     key: str | None = None
-    """Idempotency key of the caller: a prompt that comes again with it is the same turn."""
+    """Idempotency key of the caller: a repeated prompt with this key is the same turn."""
     person: str = OWNER
-    """Person who asks."""
+    """Person who submitted it."""
 
 
 class StopRequested(msgspec.Struct, frozen=True, omit_defaults=True, tag="stop_requested"):

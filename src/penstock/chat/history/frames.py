@@ -62,7 +62,7 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     rejected: int = 0
     """Number of those that a person rejected."""
     denied: list[DeniedAction] | None = None
-    """The first of them, as far as it is known what they were."""
+    """The first of them whose names are known."""
     needs_allow: NeededAllow | None = None
     """Permission to allow the actions denied by a policy; None if there are none, or if they are unknown."""
     duration_ms: int | None = None
@@ -75,7 +75,7 @@ class TurnView(msgspec.Struct, omit_defaults=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag="snapshot"):
-    """State of the chat after entry `number`; it replaces everything that a client had of it."""
+    """State of the chat after entry `number`; it replaces the client's whole state of the chat."""
 
     number: int
     turns: list[TurnView]
@@ -85,7 +85,7 @@ class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag="snapshot"):
 
 
 class PromptedFrame(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompted"):
-    """A turn was asked for."""
+    """A turn was submitted."""
 
     turn: int
     prompt: str
@@ -95,7 +95,7 @@ class PromptedFrame(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompt
 
 
 class HeldTurns(msgspec.Struct, frozen=True, tag="held"):
-    """The turns that wait until a person releases them: these, and no others."""
+    """All turns that wait until a person releases them."""
 
     turns: list[int]
 
@@ -134,14 +134,15 @@ class Deleted(msgspec.Struct, frozen=True, tag="deleted"):
 
 
 class StoreChanged(msgspec.Struct, frozen=True, omit_defaults=True, tag="store"):
-    """The server cannot keep anything, so that nothing more is shown, or can again. It has no number.
+    """The store of the server fails, so nothing more is shown, or works again.
 
-    A client that gets none can assume that the server works. What was shown before is kept.
+    The frame has no number. A client that gets no such frame can assume that the store works. Everything shown before
+    is kept.
     """
 
     works: bool
     reason: str = ""
-    """Why nothing can be kept."""
+    """Reason of the failure."""
     help: str = ""
     """Advice on what to do about it."""
 

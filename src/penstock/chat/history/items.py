@@ -20,7 +20,7 @@ class Item(msgspec.Struct, omit_defaults=True, kw_only=True, tag_field="kind"):
     parent: int | None = None
     """For an item of a sub-agent, the number, from 0, of the item of the call that it works for."""
     given_up: bool = False
-    """True if the agent took it back: it is not part of the reply."""
+    """True if it was superseded: it is not part of the reply."""
     cut: bool = False
     """True if it was cut off."""
     shortened: int = 0
@@ -43,7 +43,7 @@ class Said(Item, omit_defaults=True, kw_only=True, tag="text"):
 class Called(Item, omit_defaults=True, kw_only=True, tag="call"):
     """Call of a tool. `input` is JSON on many lines; `until` is absent while it runs.
 
-    `changes` are those that it made; until it has returned well, those that it proposes.
+    `changes` are those that it made; until it has succeeded, those that it proposes.
     """
 
     title: str = ""
@@ -70,7 +70,7 @@ class Called(Item, omit_defaults=True, kw_only=True, tag="call"):
 
 
 class Noticed(Item, omit_defaults=True, kw_only=True, tag="notice"):
-    """Notice worth showing: it is not text of a model."""
+    """Notice that is shown; it is not text of a model."""
 
     level: ev.Level
     text: str = ""
@@ -89,7 +89,7 @@ class Asked(Item, omit_defaults=True, kw_only=True, tag="question"):
     options: list[str] | None = None
     answer: str | None = None
     changes: list[ev.Change] | None = None
-    """Changes that were asked for, if no call has them."""
+    """Changes that the question is about, unless a call has them."""
     more_changes: int = 0
 
 
@@ -124,7 +124,7 @@ class Clip:
             self._kept = 2 * self._limit
 
     def cut(self, limit: int) -> tuple[str, int]:
-        """Return at most `limit` characters of it, with a mark for those left out, and the number of those left out."""
+        """Return at most `limit` characters, with a mark for the rest, and the number of characters left out."""
         limit = min(limit, self._limit)
         text = "".join(self._parts)
         if self.size <= limit:

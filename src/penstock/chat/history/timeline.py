@@ -1,4 +1,4 @@
-"""Timeline of a chat: its entries, folded to what clients see, and the frames that lead from any entry to now.
+"""Timeline of a chat: its entries, folded to the state that clients see, and the frames that update a client.
 
 A client's only state is the number of the last entry that it has seen. The frames that it missed are computed when it
 can accept more, so a slow client costs no more than a fast one, and gets fewer, larger steps.
@@ -37,7 +37,7 @@ MAX_CHANGES = 20_000
 """Number of past changes kept for clients that reconnect; a client from before them gets a snapshot."""
 
 MAX_FRAMES = 500
-"""Frames that a client gets at once; instead of more it gets a snapshot, which is smaller."""
+"""Maximum number of frames sent at once; beyond it a client gets a snapshot, which is smaller."""
 
 THINKING = turns.CALLING["think"]
 """Generic status that is shown for thinking."""
@@ -82,7 +82,7 @@ class Timeline:
     """State of a chat for clients, after entry `number`."""
 
     def __init__(self, number: int = 0, views: Iterable[TurnView] = ()) -> None:
-        """Begin after entry `number`, with the newest turns as these `views` sum them up."""
+        """Begin after entry `number`, with the newest turns as summed up in `views`."""
         self.number: int = number
         self.turns: dict[int, TurnView] = {view.turn: view for view in views}
         """Newest turns, by their number. They change; a `snapshot` does not."""
@@ -99,7 +99,7 @@ class Timeline:
         self._finalized: dict[int, TurnView] = {}  # since the last summary
         self._forget()
 
-    # --- what is known ---
+    # --- state ---
 
     @property
     def running(self) -> TurnView | None:
@@ -118,7 +118,7 @@ class Timeline:
 
     @property
     def ready(self) -> list[TurnView]:
-        """Turns that wait for nothing but their turn, the next one first."""
+        """Queued turns that are not held, the next one first."""
         return [view for view in self.queued if not view.held]
 
     @property
@@ -171,7 +171,10 @@ class Timeline:
     # --- entries ---
 
     def take(self, entries: Iterable[Numbered]) -> bool:
-        """Fold the next entries. Return whether clients should see them at once: they are not only more text."""
+        """Fold the next entries.
+
+        Return whether clients should see them at once: they contain more than growing text.
+        """
         self._urgent = False
         more: list[ev.Event] = []  # text that only makes the reply longer: one step, however many entries
         for number, at, what in entries:
@@ -356,7 +359,7 @@ class Timeline:
         self._changes.append(_Change(self.number, turn, what))
 
     def frames(self, after: int, *, deltas: bool = False) -> list[tuple[int, Frame]] | None:
-        """Return the frames that lead a client from entry `after` to now, each with the number that it covers.
+        """Return the frames that bring a client from entry `after` up to date, each with the number that it covers.
 
         Of frames that replace each other, only the newest is returned. None if `after` is too old, too far back, or was
         never reached: such a client needs a `snapshot`.

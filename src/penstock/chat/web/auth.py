@@ -41,8 +41,10 @@ MAX_CODES = 20
 
 FAILURES = 10
 FAILURE_SECONDS = 60.0
-"""Number of different wrong codes and tokens from one address within `FAILURE_SECONDS`; for more, the response is that
-they are too many. This is the only effect: a right one is always accepted, and none can be guessed at whatever pace."""
+"""Number of different wrong codes and tokens from one address within `FAILURE_SECONDS`; further ones get 429.
+
+The limit has no other effect: a correct one is always accepted, and no rate is enough to guess one.
+"""
 MAX_PEERS = 1000
 """Number of addresses whose failures are counted; those that failed longest ago are dropped."""
 
@@ -161,7 +163,7 @@ class Logins:
         self._shared = shared
         self._tokens: frozenset[bytes] = frozenset()
         self._relying: dict[Callable[[], None], bytes | None] = {}
-        """Callbacks to end what relies on a shared login, with the hash of a token or None."""
+        """Callbacks that end streams and requests of a shared login, with the hash of a token or None."""
         self._reads = 0  # how often the store was read
         self._reading = asyncio.Lock()
         self._token = token.encode()
@@ -172,14 +174,14 @@ class Logins:
     # --- the token ---
 
     def is_own_token(self, token: str) -> bool:
-        """Return whether this is the token of this node, in a time that reveals nothing about it."""
+        """Return whether this is the token of this node, compared in constant time."""
         return hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
 
     def is_token(self, token: str) -> bool:
-        """Return whether this is the token, or that of another node as far as it is known, as `is_own_token`."""
+        """Return whether this is the token of this node or a known one of another node, as `is_own_token`."""
         return self.is_own_token(token) or (self.is_current and _hashed(token) in self._tokens)
 
-    # --- what relies on other nodes ---
+    # --- dependence on other nodes ---
 
     @property
     def is_current(self) -> bool:
@@ -214,7 +216,7 @@ class Logins:
             if not self.is_current or (token is not None and token not in self._tokens):
                 call()
 
-    # --- what other nodes changed ---
+    # --- changes by other nodes ---
 
     async def read_again(self) -> bool:
         """Read the logins of other nodes; return whether there may be new ones.

@@ -53,7 +53,7 @@ class Step(NamedTuple):
 
 
 class WatchedTimeline(Protocol):
-    """Timeline of what is watched."""
+    """Timeline of a watched chat, document or loop."""
 
     number: int
     deleted: bool
@@ -63,7 +63,7 @@ class WatchedTimeline(Protocol):
         ...
 
     def frames(self, after: int, *, deltas: bool = False) -> Sequence[tuple[int, RunFrame]] | None:
-        """Return the frames that lead a client from entry `after` to now; None if it needs those of `start`."""
+        """Return the frames that bring a client from entry `after` up to date; None if it needs those of `start`."""
         ...
 
 
@@ -178,7 +178,7 @@ class Watch:
         return self._shown().number
 
     def step(self, cursor: int | None, *, deltas: bool) -> Step:
-        """Return the frames that lead a client from entry `cursor` to now; the snapshot if it is None or not known."""
+        """Return the frames that bring a client from `cursor` up to date; the snapshot if it is None or unknown."""
         timeline = self._shown()
         if timeline is not self._timeline or self._kept_number != timeline.number or len(self._kept) >= MAX_KEPT:
             self._kept.clear()

@@ -30,15 +30,18 @@ from penstock.chat.web.errors import StoreUnavailable
 from penstock.errors import UsageError
 
 SECRET_BYTES = 32
-"""Bytes of a cookie: too many to guess, and its hash needs no salt."""
+"""Bytes of a cookie: impossible to guess, so its hash needs no salt."""
 
 COOKIE_DAYS = 90
 """Days without use after which a browser is signed out."""
 DAY = 24 * 60 * 60
 
 MAX_BROWSERS = 200
-"""Number of browsers, more than one person has; the one unused for the longest time is signed out for a new one. A
-program that signs in again and again, instead of sending the token, fills a list of this size and no more."""
+"""Maximum number of browsers, more than one person has.
+
+A new one signs out the one unused for the longest time. The limit also bounds the list of a program that signs in
+repeatedly instead of sending the token.
+"""
 
 USED_SECONDS = 60
 """Seconds between two writes of the time of last use, and so its precision: one minute."""

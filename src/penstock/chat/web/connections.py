@@ -1,7 +1,7 @@
 """Connections of the server, with limits for clients that send or read nothing, and for those that are not logged in.
 
-Of connections that are not logged in there is a limited number, and for a new one the oldest gives way: whoever has a
-login always gets in, as its first request takes no time to arrive.
+The number of connections without a login is limited, and a new one replaces the oldest: a client with a login always
+gets in, because its first request arrives at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from penstock.chat.web.security import network_of
 
 HEAD_SECONDS = 20.0
 """Seconds for the head of a request, from its first byte on; for the first one from the beginning of the connection.
-Browsers and programs send one in a single piece."""
+
+Browsers and programs send one in a single piece.
+"""
 
 STALLED_SECONDS = 30.0
 """Seconds after which a client is dropped if it accepts no waiting data; a slow client stays."""
@@ -31,11 +33,14 @@ STRANGER_SECONDS = 60.0
 after as many again it is cut."""
 
 MAX_STRANGERS, MAX_STRANGERS_OF_ADDRESS = 500, 100
-"""Number of connections that are not logged in: of all addresses, and of one. For a new one the oldest is cut. A
-browser that loads the page has six for a few seconds; behind a proxy, the address is the proxy's."""
+"""Number of connections that are not logged in: of all addresses, and of one.
+
+For a new one the oldest is cut. A browser that loads the page has six for a few seconds; behind a proxy, the address is
+the proxy's.
+"""
 
 SWEEP_SECONDS = 1.0
-"""Seconds between two looks at all connections: each limit is exact to that."""
+"""Seconds between two checks of all connections, and so the precision of each limit."""
 
 
 class CountingTransport:
@@ -119,7 +124,7 @@ class Connection(H11Protocol):
             self.shutdown()
 
     def _is_stalled(self, now: float) -> bool:
-        """Return whether the client has accepted nothing for too long, although something waits for it."""
+        """Return whether data has waited too long without the client accepting any."""
         waiting = self.transport.get_write_buffer_size()
         accepted = self._counter.written - waiting - (self._unacknowledged() if waiting else 0)
         if not waiting or accepted > self._accepted:

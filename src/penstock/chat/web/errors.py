@@ -13,7 +13,7 @@ from penstock.chat.store.protocol import StoreClosed, StoreFailed
 from penstock.errors import PenstockError, UsageError
 
 NO_STORE = {"Cache-Control": "no-store"}
-"""Headers of responses about a user's chats, which no cache may keep."""
+"""Headers of responses about a user's chats: caches must not keep them."""
 
 
 TITLES = {
@@ -149,7 +149,7 @@ class HeadersTooLarge(HttpError):
 
 
 class AmbiguousLength(HttpError):
-    """The request has a `Content-Length` and a `Transfer-Encoding`: a proxy may have read it in the other way."""
+    """The request has both `Content-Length` and `Transfer-Encoding`: a proxy may have used the other one."""
 
     def __init__(self) -> None:
         what, expected = "the request has a Content-Length and a Transfer-Encoding", "one of them"

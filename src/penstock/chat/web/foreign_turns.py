@@ -1,6 +1,6 @@
-"""Turns that programs of other protocols ask for: in a chat of their own, once, and followed to their end.
+"""Turns that programs of other protocols submit: in a chat of their own, once, and followed to their end.
 
-Such a program has its own ids of chats, asks again after a failure, and may go before the end.
+Such a program has its own ids of chats, repeats a request after a failure, and may disconnect before the end.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from penstock.core.bounded import BoundedDict
 from penstock.run import inside
 
 ALLOW: Allow = "default"
-"""Permission of the agent in a turn that a program asks for: it does nothing without asking that it would ask for."""
+"""Permission of the agent in a turn that a program submits: the lowest one, at which it asks before it acts."""
 
 AGAIN_MS = 10 * 60 * 1000
-"""Milliseconds in which a request that comes again is the same turn."""
+"""Milliseconds during which a repeated request is the same turn."""
 
 MAX_ANSWERS = 1000
-"""Chats whose last answer of a program is remembered."""
+"""Number of chats for which the last answer of a program is remembered."""
 
 LEFT_SECONDS = 2.0
-"""Seconds after which the turn of a program that has gone is stopped: a program that asks again is back by then."""
+"""Seconds after which the turn of a disconnected program is stopped; a program that retries reconnects sooner."""
 
 USAGE_SECONDS = 1.0
 """Seconds to wait for the usage of a turn whose reply is complete."""
@@ -52,7 +52,7 @@ PING = b": ping\n\n"
 
 
 class Mapper(Protocol):
-    """Format of another program: it makes a response of the entries of one turn."""
+    """Format of another program: it turns the entries of one turn into a response."""
 
     is_over: bool
 
@@ -79,7 +79,7 @@ Whole = Callable[[], tuple[int, dict[str, str], bytes]]
 
 
 class ForeignTurn(NamedTuple):
-    """Turn of a chat, as a program asked for it."""
+    """Turn of a chat that a program submitted."""
 
     chat: str
     turn: int
@@ -88,24 +88,24 @@ class ForeignTurn(NamedTuple):
 
 
 class Key(NamedTuple):
-    """Name of a request, by which it is recognized when it comes again: `stem`, or what begins so."""
+    """Name of a request, by which a repeat is recognized: `stem`, or a name that begins with it."""
 
     stem: str
     is_again: bool
-    """True if the request may have come before."""
+    """True if the request may be a repeat."""
 
     def new(self) -> str:
-        """Return the key of a turn that is asked for by it."""
+        """Return the key of the turn that it submits."""
         return f"{self.stem}-{uuid.uuid4().hex[:8]}"
 
     def is_of(self, view: TurnView, now: int) -> bool:
-        """Return whether a turn was asked for by this request, not long ago."""
+        """Return whether this request submitted a turn recently."""
         is_same = (view.key or "").startswith(f"{self.stem}-")
         return self.is_again and is_same and now - view.asked_at <= AGAIN_MS
 
 
 class GivenAnswer(NamedTuple):
-    """Last answer to a question that a program gave in a chat: no entry has the key of its request."""
+    """Last answer of a program to a question in a chat; kept because no entry has the key of its request."""
 
     stem: str
     at: int
@@ -113,7 +113,7 @@ class GivenAnswer(NamedTuple):
 
 
 class ForeignTurns:
-    """Turns that programs of other protocols ask for."""
+    """Turns that programs of other protocols submit."""
 
     def __init__(self, service: Service, watches: Watches, security: Security, *, ping: float, patience: float) -> None:
         self.service: Service = service
@@ -145,10 +145,10 @@ class ForeignTurns:
         return found
 
     async def ask(self, chat: ChatRow, text: str, key: Key) -> ForeignTurn:
-        """Ask for a turn, or answer the question that the running one waits for.
+        """Submit a turn, or answer the question of the running one.
 
         Raises:
-            Forbidden: a person has allowed the agent more than a program may use.
+            Forbidden: a person has given the agent a higher permission than programs may use.
             ChatError: as `Service.prompt` and `Service.answer`.
         """
         self._check(chat)
@@ -174,13 +174,13 @@ class ForeignTurns:
     def _check(self, chat: ChatRow) -> None:
         if chat.allow != ALLOW:
             raise Forbidden(
-                "a person has changed what the agent of this chat may do without asking",
-                expected="a chat at the first level, for a program",
+                "a person has changed the permission of this chat",
+                expected="a chat with the lowest permission, for a program",
                 help="begin another chat, or change it back on the page",
             )
 
     async def again(self, chat: ChatRow, key: Key) -> ForeignTurn | None:
-        """Return the turn of a chat for which this request asked before."""
+        """Return the turn of a chat that this request submitted before."""
         if key.is_again:
             now = self.service.now()
             answer = self._answers.get(chat.id)
@@ -204,7 +204,7 @@ class ForeignTurns:
     ) -> TurnResponse:
         """Return the response that follows a turn, with these headers; `whole` makes one that is not a stream.
 
-        `stops`: the turn is stopped if the program goes.
+        `stops`: the turn is stopped if the program disconnects.
         """
         leave = partial(self._leave, asked) if stops else None
         watched = partial(self._security.watched, request)
@@ -311,7 +311,7 @@ class TurnResponse:
         return {**self._headers, "x-penstock-chat": self._asked.chat, "x-penstock-turn": str(self._asked.turn)}
 
     async def _rows(self, watch: Watch, client: ChatClient) -> AsyncIterator[Sequence[Numbered]]:
-        """Yield the entries of the chat from the turn's first one on, and nothing after each time of silence."""
+        """Yield the entries of the chat from the turn's first one on, and () after each period of silence."""
         log, cursor = self._service.log(self._asked.chat), -1
         try:
             while not self._is_disconnected:
@@ -370,7 +370,7 @@ class TurnResponse:
 
 
 def _ending(watch: Watch, client: ChatClient) -> str:
-    """Return why a stream ends before its turn."""
+    """Return the reason why a stream ends before its turn."""
     if watch.failed:
         return "the chat cannot be read"
     if client.gone:

@@ -39,7 +39,7 @@ PAGE_TURNS, MAX_PAGE_TURNS = 50, 200
 """Number of turns of one page: the default and the maximum."""
 
 NUMBER = re.compile(r"[0-9]{1,18}")
-"""Pattern of the number of an entry or a turn: a longer one was never assigned."""
+"""Pattern of the number of an entry or a turn; longer numbers are never assigned."""
 
 KEY = re.compile(r"[!-~]{1,200}")
 """Pattern of an idempotency key: any that every HTTP library can send."""
@@ -265,7 +265,7 @@ class Api:
         return _json(schemas.TurnNumbers(await self.service.stop(chat, body.turn, queued=body.queued)), 202)
 
     async def release(self, request: Request, chat: str, body: schemas.NoBody) -> Response:
-        """Let the turns begin that a stop holds back, and return their numbers."""
+        """Release the turns that a stop holds back, and return their numbers."""
         return _json(schemas.TurnNumbers(await self.service.release(chat)), 202)
 
     async def answer(self, request: Request, chat: str, body: schemas.AnswerBody) -> Response:
@@ -323,7 +323,7 @@ class Api:
         """Write to the agents of a loop."""
         return _json(await self.runs.message(run, body.text), 202)
 
-    # --- programs of other protocols: what serves them is imported by their first request ---
+    # --- programs of other protocols: their modules are imported by their first request ---
 
     async def models(self, request: Request) -> Response:
         """Return the agents as models of OpenAI's interface."""

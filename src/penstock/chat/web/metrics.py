@@ -73,21 +73,23 @@ def text(metrics: Metrics, service: Service, free: int | None, process: ProcessF
     counters, works = service.counters, service.store_state.failure is None
     page = Exposition()
     build = (("version", __version__), ("python", platform.python_version()), ("node", service.this_node.home or ""))
-    page.add("gauge", "penstock_build_info", "Always 1; its labels say what runs.", {build: 1})
+    page.add("gauge", "penstock_build_info", "Always 1; the version of Penstock is a label.", {build: 1})
     page.add("gauge", "penstock_chats", "Chats, by what they do.", states)
     most = service.limits.max_chats
-    page.add("gauge", "penstock_chats_limit", "Number of chats after which none can be begun: --max-chats.", most)
-    page.add("gauge", "penstock_turns_waiting", "Turns that wait for the one before, or for a place.", service.waiting)
+    page.add("gauge", "penstock_chats_limit", "Maximum number of chats (--max-chats).", most)
+    page.add("gauge", "penstock_turns_waiting", "Turns that wait for the one before, or for a slot.", service.waiting)
     _add_agents(page, counters.agents)
     page.add("counter", "penstock_store_entries_total", "Entries appended to the store.", counters.entries)
     page.add("counter", "penstock_store_failures_total", "Appends that the store failed to make.", counters.failures)
-    page.add("gauge", "penstock_store_works", "1 if the store keeps what comes, else 0.", int(works))
+    page.add("gauge", "penstock_store_works", "1 if the store can be written, else 0.", int(works))
     if free is not None:
         page.add("gauge", "penstock_free_bytes", "Bytes that are free on the disk of the data directory.", free)
-    page.times("penstock_store_append_seconds", "How long an append took.", counters.appends)
+    page.times("penstock_store_append_seconds", "Duration of an append.", counters.appends)
     page.add("gauge", "penstock_clients", "Streams that are open.", metrics.clients)
     page.add("gauge", "penstock_watches", "Chats that are read for clients.", metrics.watches)
-    page.add("counter", "penstock_clients_dropped_total", "Streams that took nothing for too long.", metrics.dropped)
+    page.add(
+        "counter", "penstock_clients_dropped_total", "Streams dropped because the client read nothing.", metrics.dropped
+    )
     page.add("counter", "penstock_frames_total", "Frames sent to clients.", metrics.frames)
     page.add("counter", "penstock_stream_bytes_total", "Bytes sent to clients.", metrics.bytes)
     page.add("counter", "penstock_requests_total", "Requests that were answered.", metrics.requests)
@@ -96,7 +98,10 @@ def text(metrics: Metrics, service: Service, free: int | None, process: ProcessF
 
 
 def _add_agents(page: Exposition, agents: Mapping[str, AgentTotals]) -> None:
-    """Add what the turns of each agent were and cost. A figure that an agent has never reported has no line."""
+    """Add the outcomes, tokens and costs of each agent's turns.
+
+    A figure that an agent has never reported has no line.
+    """
     ended: dict[Labels, float] = {}
     tokens: dict[Labels, float] = {}
     costs: dict[Labels, float] = {}
@@ -115,8 +120,8 @@ def _add_agents(page: Exposition, agents: Mapping[str, AgentTotals]) -> None:
 def _add_process(page: Exposition, process: ProcessFigures) -> None:
     """Add the figures of this process, by the names that all Prometheus clients use."""
     page.add("gauge", "process_start_time_seconds", "Start of the process, since 1970.", process.started_at)
-    page.add("counter", "process_cpu_seconds_total", "Time of the processor, without agents.", process.cpu_seconds)
-    page.add("gauge", "process_max_fds", "Number of files that may be open.", process.max_fds)
+    page.add("counter", "process_cpu_seconds_total", "CPU time, without agents.", process.cpu_seconds)
+    page.add("gauge", "process_max_fds", "Maximum number of open files.", process.max_fds)
     if process.open_fds is not None:
         page.add("gauge", "process_open_fds", "Number of open files.", process.open_fds)
     if process.resident_bytes is not None:

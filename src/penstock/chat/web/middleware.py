@@ -21,18 +21,22 @@ from penstock.chat.web.security import Security
 from penstock.errors import PenstockError
 
 PRIVATE = private_paths(ADDRESSES)
-"""Paths that need authentication, those of routes that are public apart. All others belong to the page, which holds no
-private data."""
+"""Paths that need authentication, except those of public routes.
+
+All other paths belong to the page, which holds no private data.
+"""
 
 METHODS = ("GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS", "PUT")
-"""Methods that the log and the metrics name. A client may send any word as a method."""
+"""Methods that the log and the metrics name; clients may send any word as a method."""
 
 NAMED = "penstock.address"
 """Key in a scope of the template of its path, once it is known."""
 
 DISCARDED_SECONDS, DISCARDED_BYTES = 1.0, 16 * 1024 * 1024
-"""Limits, in seconds and bytes, for receiving an unread body after the response, before the connection is
-closed. One that is closed earlier is reset, and a client or a proxy that still writes may lose the response."""
+"""Limits, in seconds and bytes, for receiving an unread body after the response, before the connection is closed.
+
+One that is closed earlier is reset, and a client or a proxy that still writes may lose the response.
+"""
 
 _log = logging.getLogger("penstock.gateway")
 
@@ -56,7 +60,7 @@ class Middleware:
         self._headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond to one request, whatever it is."""
+        """Respond to any request."""
         if scope["type"] != "http":
             raise RuntimeError(f"a scope of the type {scope['type']!r}: the server is configured wrongly")
         received = _Received(scope, receive)
@@ -93,7 +97,7 @@ class Middleware:
         await self._inside(scope, receive, sent)
 
     def _note(self, scope: Scope, status: int) -> None:
-        """Count and log the request by the template of its path: no id, no query, nothing that a client wrote."""
+        """Count and log the request by the template of its path: no id, no query, no other text of the client."""
         method, path = _named(scope).split(" ", 1)
         requests = self.watches.metrics.requests
         requests[("method", method), ("path", path), ("status", str(status))] += 1

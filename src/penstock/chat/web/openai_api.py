@@ -50,7 +50,7 @@ def models(agents: Sequence[AgentView]) -> CompletionModels:
 
 
 async def complete(turns: ForeignTurns, request: Request, body: CompletionRequest) -> ASGIApp:
-    """Ask for a turn, and return the response that follows it.
+    """Submit a turn, and return the response that follows it.
 
     Raises:
         NoSuchModel, Invalid, ChatError: the request cannot be done.
@@ -121,7 +121,7 @@ async def _asked(turns: ForeignTurns, request: Request, body: CompletionRequest,
 async def _by_history(
     turns: ForeignTurns, agent: str, cwd: str | None, depth: int, messages: Sequence[TextMessage], key: Key
 ) -> tuple[ChatRow | None, ForeignTurn | None]:
-    """Return the chat that these messages continue, and the turn if this request has come before."""
+    """Return the chat that these messages continue, and the turn if this request is a repeat."""
     before = messages[:-1]
     is_continued = any(message.role == "assistant" for message in before)
     now = turns.service.now()

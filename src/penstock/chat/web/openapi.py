@@ -28,19 +28,19 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "round": ("The number of the round", {**INTEGER, "minimum": 1}),
     "candidate": ("The number of the candidate", {**INTEGER, "minimum": 1}),
     "before": ("Only turns before this one; by default the last", {**INTEGER, "minimum": 1}),
-    "limit": ("At most so many", {**INTEGER, "minimum": 1, "maximum": 200, "default": 50}),
+    "limit": ("Maximum number", {**INTEGER, "minimum": 1, "maximum": 200, "default": 50}),
     "format": ("ndjson: the events, one a line", {**TEXT, "enum": ["json", "ndjson"], "default": "json"}),
     "words": ("Words of a prompt", TEXT),
-    "after": ("The number of the last frame that was seen; Last-Event-ID is over it", TEXT),
+    "after": ("The number of the last frame that was seen; Last-Event-ID takes precedence", TEXT),
     "delta": ("1: `assistant` frames have `delta` and `offset`", {**TEXT, "enum": ["0", "1"], "default": "0"}),
     "Last-Event-ID": ("The number of the last frame that was seen", TEXT),
     "agent": ("The name of the agent", TEXT),
     "foreign": ("The id of the chat at the program that asks", TEXT),
     "sdk": ("The major version of the AI SDK; from 6 on, permissions are asked for as approvals", INTEGER),
     "detail": ("full: thinking and the titles of calls, as reasoning", {**TEXT, "enum": ["final", "full"]}),
-    "X-Penstock-Chat": ("The id of the chat at the program that asks", TEXT),
+    "X-Penstock-Chat": ("The client's own id of the chat", TEXT),
     "X-Penstock-Cwd": ("A trusted directory for a new chat; by default the first root", TEXT),
-    "Idempotency-Key": ("A prompt that comes again with it is the same turn", {**TEXT, "pattern": "^[!-~]{1,200}$"}),
+    "Idempotency-Key": ("A repeated prompt with this key is the same turn", {**TEXT, "pattern": "^[!-~]{1,200}$"}),
 }
 
 ALWAYS = (401, 403, 421, 431, 500, 503)
@@ -115,7 +115,7 @@ def _responses(address: Address, schemas: dict[str, Any]) -> dict[str, Any]:
         answer["content"] = _content(address.media, _schema(address, schemas))
     responses = {str(address.status): answer}
     if address.does == "prompt":
-        responses["200"] = {**answer, "description": "The turn that was asked for with this key before"}
+        responses["200"] = {**answer, "description": "The turn that was submitted with this key before"}
     problem = {"content": _content(MEDIA_TYPE, schemas[str(Problem)])}
     if address.path.startswith("/v1/"):
         problem = {"content": _content("application/json", schemas[str(CompletionProblem)])}

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 
 PROC = Path("/proc/self")
-"""Where Linux has the figures; other systems have no cheap way to two of them."""
+"""Directory with the figures on Linux; on other systems two of them are expensive."""
 
 _started_at = time.time()
 
 
 class ProcessFigures(msgspec.Struct, frozen=True):
-    """Figures of one moment. Those that the system does not have are None."""
+    """Figures at one time. Those that the system does not provide are None."""
 
     started_at: float
     """Time since 1970, in seconds."""

@@ -21,7 +21,7 @@ MAX_BODY_BYTES = 6 * ServiceLimits().max_prompt_bytes + 64 * 1024
 The limits of texts count their UTF-8."""
 
 MAX_LOGIN_BYTES = 64 * 1024
-"""Bytes of a body that anybody may send, many times the largest token."""
+"""Maximum bytes of a body without authentication, many times the largest token."""
 
 BODY_SECONDS = 30.0
 """Timeout in seconds for the whole body."""

@@ -33,8 +33,8 @@ ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]{2,45}\]|[a-z0-9_-][a-z0-9._-]{0,252
 
 MAX_HEADER_BYTES = 32 * 1024
 MAX_HEADERS = 100
-"""Number of headers of one request, with at most `MAX_HEADER_BYTES` in all: browsers send about 1 KB, and other
-programs on this machine may have set some cookies."""
+"""Maximum number of headers of one request, with at most `MAX_HEADER_BYTES` in all: browsers send about 1 KB, plus
+cookies of other servers on this machine."""
 
 READING = ("GET", "HEAD")
 
@@ -180,7 +180,8 @@ class Security:
     def watched(self, request: Request, expel: Callable[[], None], dismiss: Callable[[], None]) -> Iterator[None]:
         """Call `expel` once the browser of a request is signed out.
 
-        Call `dismiss` once this node does not know any more whether the request's login is valid, or its token is not.
+        Call `dismiss` once this node no longer knows whether the request's login is valid, or once its token is
+        invalid.
         """
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         with contextlib.ExitStack() as stack:
@@ -194,7 +195,7 @@ class Security:
 
         Raises:
             Unauthorized: the browser was signed out.
-            StoreUnavailable: this node does not know any more who is signed in.
+            StoreUnavailable: this node no longer knows who is signed in.
         """
         if scope.get(RELIES):
             self.logins.check_current()
@@ -282,7 +283,9 @@ def check_host(host: str) -> str:
         UsageError: it is not a host.
     """
     if not HOST.fullmatch(host.lower()):
-        raise UsageError(f"{host!r} is not a host", expected="a name as penstock.example.org, with a port or without")
+        raise UsageError(
+            f"{host!r} is not a host", expected="a name such as penstock.example.org, with or without a port"
+        )
     return host.lower()
 
 
@@ -293,5 +296,7 @@ def check_origin(origin: str) -> str:
         UsageError: it is not an origin.
     """
     if not ORIGIN.fullmatch(origin):
-        raise UsageError(f"{origin!r} is not an origin", expected="one as https://chat.example.org, in small letters")
+        raise UsageError(
+            f"{origin!r} is not an origin", expected="an origin such as https://chat.example.org, in lower case"
+        )
     return origin

@@ -1,7 +1,7 @@
 """Check of uvicorn before the first connection: a stream must leave the server byte by byte as it was written.
 
 `Connection` extends a protocol of uvicorn that is not part of its public interface, and writes chunks past it. The
-range in `pyproject.toml` names the versions that are tested; this check is for one that was installed all the same.
+range in `pyproject.toml` names the versions that are tested; this check finds other installed versions.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ async def check_uvicorn() -> None:
     try:
         async with asyncio.timeout(SECONDS):
             await _send_stream(transport)
-    except Exception as error:  # whatever another version of uvicorn raises
+    except Exception as error:  # another version of uvicorn may raise any exception
         problem = error
     if problem is not None or transport.written.partition(b"\r\n\r\n")[2] != BODY:
         raise UsageError(

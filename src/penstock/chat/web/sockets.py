@@ -45,7 +45,7 @@ class Place(NamedTuple):
 
 
 def listen(host: str, port: int | None, *, allow_hosts: Sequence[str] = (), has_token: bool = False) -> Place:
-    """Listen on a port; None: the usual one, or one after it. `has_token`: the user chose the token.
+    """Listen on a port; None: the default one, or one after it. `has_token`: the user chose the token.
 
     Raises:
         UsageError: the port is taken, the address is invalid, or is open to others without the options that allow it.
@@ -72,7 +72,9 @@ def _addresses(host: str) -> list[tuple[socket.AddressFamily, str]]:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"{host!r} is not an address of this machine", expected="one as 127.0.0.1 or ::1") from error
+        raise UsageError(
+            f"{host!r} is not an address of this machine", expected="an address such as 127.0.0.1 or ::1"
+        ) from error
     return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))
 
 
@@ -89,7 +91,7 @@ def _check_open(host: str, allow_hosts: Sequence[str], has_token: bool) -> str:
     if not has_token:
         expected = f"a token that you chose: {TOKEN_VARIABLE}, or --token-file"
         raise UsageError(what, expected=expected, help="docs/deploy.md shows how")
-    return f"{what}: who has the token, or reads along in the network, can do there what you can; put TLS before it"
+    return f"{what}: everybody who has the token, or can read the network traffic, can act as you; put TLS before it"
 
 
 def _bind(addresses: Sequence[tuple[socket.AddressFamily, str]], ports: Sequence[int]) -> list[socket.socket] | None:
@@ -115,7 +117,7 @@ def _bind(addresses: Sequence[tuple[socket.AddressFamily, str]], ports: Sequence
                     other.close()
                 if error.errno == errno.EADDRINUSE:
                     break
-                raise UsageError(f"{address}, port {port}, cannot be listened at: {error.strerror}") from error
+                raise UsageError(f"{address}, port {port}, cannot be bound: {error.strerror}") from error
         else:
             return sockets
     return None
@@ -139,7 +141,7 @@ def listen_at_path(path: Path, *, allow_hosts: Sequence[str] = ()) -> Place:
         one.listen(1)
     except OSError as error:
         one.close()
-        raise UsageError(f"{path} cannot be listened at: {error.strerror or error}") from error
+        raise UsageError(f"{path} cannot be bound: {error.strerror or error}") from error
     return Place([one], f"https://{check_host(allow_hosts[0])}" if allow_hosts else "", [], "penstock", path)
 
 
@@ -161,5 +163,5 @@ def _clear(path: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise UsageError(f"{path} cannot be listened at: {error.strerror or error}") from error
+        raise UsageError(f"{path} cannot be bound: {error.strerror or error}") from error
     raise UsageError(f"something listens at {path} already")

@@ -1,6 +1,6 @@
 """Stream of one client: server-sent events over one response, which it owns to its end.
 
-Pull, never push: nothing is made for a client before it has read the last send.
+Pull, never push: frames are made only after the client has read the last send.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PING_SECONDS = 15.0
 """Seconds of silence before a ping is sent: proxies end a connection that is silent for half a minute or longer."""
 
 SEND_SECONDS = 30.0
-"""Seconds after which a client that reads nothing is dropped. It reconnects with its number, if it is alive."""
+"""Seconds after which a client that reads nothing is dropped. A live client reconnects with its number."""
 
 PIECE_BYTES = 64 * 1024
 """Bytes of one send: the connection buffers no more than this, however large a snapshot is."""
@@ -36,8 +36,11 @@ HEADERS = [
 
 HELLO = b": ok\n"
 PING = b": ping\n"
-"""Comment lines in the block of the next frame. A blank line after them would end a block without data, which many
-readers pass on as an event with empty data: httpx-sse once it has an id, fetch-event-source always."""
+"""Comment lines in the block of the next frame.
+
+A blank line after them would end a block without data, which many readers pass on as an event with empty data:
+httpx-sse once it has an id, fetch-event-source always.
+"""
 RETRY = b"retry: %d\n" % RETRY_MS
 """Line of the first frame with the milliseconds before a client reconnects."""
 CLOSING_FRAME = b"retry: %d\n" % SOON_MS + GOODBYE
@@ -66,7 +69,7 @@ class EventStream:
         """`ping` and `patience` are in seconds: of silence before a ping, and for a client that reads nothing.
 
         `name` is the id of a chat, or the name of what `log` returns. `watched` returns a context in which its first
-        argument is called as soon as this client may see no more, and its second one if it has to ask elsewhere.
+        argument is called as soon as this client may see no more, and its second one if it has to use another node.
         """
         self._watches = watches
         self._name = name
@@ -152,7 +155,7 @@ class EventStream:
         return store_event(failure)
 
     def _push(self, watch: Watch, client: ChatClient) -> bool:
-        """Send what is new while the task waits, if the connection takes it at once; return whether nothing is left.
+        """Send new frames while the task waits, if the connection accepts them at once; return whether nothing is left.
 
         Waking the task and passing each layer of the server costs several times as much as this.
         """

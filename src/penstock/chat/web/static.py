@@ -1,4 +1,4 @@
-"""Files of the page: those that were in its folder when the server started, and nothing else."""
+"""Files of the page, as they were in its folder when the server started."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TYPES = {
     ".json": "application/json",
     ".txt": "text/plain; charset=utf-8",
 }
-"""Media types of files by suffix. Files with other suffixes are not served: the page needs none."""
+"""Media types of files by suffix. Files with other suffixes are not served."""
 
 INDEX = "index.html"
 MAX_FILE_BYTES = 8 * 1024 * 1024

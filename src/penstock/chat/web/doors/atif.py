@@ -15,7 +15,7 @@ from penstock.sinks.atif import Trajectory
 def turn_trajectory(turn: TurnView, rows: Sequence[Numbered]) -> bytes:
     """Return the trajectory of a turn that has ended, as JSON.
 
-    A turn whose run left no end, as when the server was killed, has the outcome that the chat shows.
+    If the run has no recorded end, as when the server was killed, the outcome is that of the chat.
     """
     made = Trajectory(turn.prompt, turn.began_at)
     end: ev.RunEnded | None = None

@@ -1,7 +1,7 @@
 """A turn as a chat completion of OpenAI's interface, whole or as a stream of chunks.
 
 The text is sent once it is certain, at the end of the turn: a chunk cannot be taken back. Tools that the agent called
-are never `tool_calls`: a client would run them itself. A stream never ends without saying how the turn ended.
+are never `tool_calls`: a client would run them itself. A stream never ends without the outcome of the turn.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LIMITS = ("rate_limit", "usage_limit")
 """Causes of failures for which a client waits."""
 
 NO_RETRY = {"x-should-retry": "false"}
-"""Header of a response that clients must not ask for again: the turn would fail in the same way."""
+"""Header of a response whose request clients must not repeat: the turn would fail in the same way."""
 
 
 class CompletionOptions(NamedTuple):
@@ -41,7 +41,7 @@ class CompletionOptions(NamedTuple):
     with_usage: bool = False
     """True for a last chunk with the usage."""
     since: int = 0
-    """Number of the last entry that the program has seen: a question up to there is not asked again."""
+    """Number of the last entry that the program has seen: questions up to there are not repeated."""
 
 
 class ChatCompletion:
@@ -49,7 +49,7 @@ class ChatCompletion:
 
     def __init__(self, turn: int, options: CompletionOptions) -> None:
         self.is_over: bool = False
-        """True once the end is said: nothing follows."""
+        """True once the end was sent: nothing follows."""
         self._fold = TurnFold(turn)
         self._options = options
         self._content = ""

@@ -1,4 +1,4 @@
-"""What a program asks for by OpenAI's interface: the prompt, its conversation, and what needs no agent."""
+"""Requests of OpenAI's interface: the prompt, its conversation, and requests that need no agent."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from penstock.chat.web.doors.turn_fold import asked_text
 from penstock.chat.web.schemas import CompletionMessage, CompletionRequest
 
 TASK = re.compile(r"\s*### Task:.*<chat_history>", re.DOTALL)
-"""Prompt with which Open WebUI asks the model of a chat for something beside the chat."""
+"""Beginning of Open WebUI's prompts for tasks beside a chat, such as its title."""
 
 TASKS: dict[str, object] = {"title": "", "tags": [], "follow_ups": [], "queries": [], "prompt": "", "text": ""}
-"""Fields that such prompts ask for, each with an answer that says nothing."""
+"""Fields that such prompts ask for, each with an empty answer."""
 
 TITLE = re.compile(r"\s*Provide a concise, 5-word-or-less title for the conversation")
 """Beginning of LibreChat's prompt for a title."""
@@ -39,10 +39,10 @@ class TextMessage(NamedTuple):
 
 
 def check(asked: CompletionRequest) -> None:
-    """Check that the answer can be what the program expects.
+    """Check that an agent can give the answer that the program expects.
 
     Raises:
-        Invalid: it expects something that an agent of Penstock does not do.
+        Invalid: it expects something that agents of Penstock do not do.
     """
     if not asked.messages or asked.messages[-1].role != "user":
         raise Invalid("the last message is not the user's", expected="a message of the role user at the end")

@@ -1,4 +1,4 @@
-"""Fold of the entries of one turn, which other programs get in a format of their own."""
+"""Fold of the entries of one turn, for the formats of other programs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TurnFold:
         self._turn = Turn(turn)
 
     def take(self, rows: Iterable[Numbered]) -> list[ev.Event | TurnEvent]:
-        """Return the events of the turn's run, each before what it changes in the turn; text that only grows once."""
+        """Return the events of the turn's run, each before its change of the turn; growing text is returned once."""
         out: list[ev.Event | TurnEvent] = []
         text: list[ev.Event] = []
         for _, _, what in rows:
