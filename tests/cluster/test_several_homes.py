@@ -45,7 +45,7 @@ def test_a_gateway_offers_what_other_nodes_have(cluster: Cluster) -> None:
     """Its page has their agents and directories; without any such node, a chat is rejected with the reason."""
     gateway = cluster.machine("b", works=False)
     with gateway.client() as client:
-        assert "no node is there" in client.post("/api/chats", json={"agent": "quick"}).json()["detail"]
+        assert "no node that runs agents is up" in client.post("/api/chats", json={"agent": "quick"}).json()["detail"]
     home = cluster.machine("a")
     assert gateway.get("/api/workspaces")["roots"] == [{"path": str(home.work), "trusted": True}]
     offered = {agent["name"]: agent["available"] for agent in gateway.get("/api/agents")["agents"]}

@@ -598,6 +598,32 @@ declare namespace Api {
     last?: number;
   }
 
+  interface UiApproval {
+    id: string;
+    approved?: boolean | null;
+  }
+
+  interface UiMessage {
+    id: string;
+    role: string;
+    parts: Array<UiPart>;
+  }
+
+  interface UiPart {
+    type: string;
+    text?: string | null;
+    state?: string | null;
+    approval?: UiApproval | null;
+  }
+
+  interface UiRequest {
+    id: string;
+    messages: Array<UiMessage>;
+    trigger?: string | null;
+    messageId?: string | null;
+    model?: string | null;
+  }
+
   interface Usage {
     input_tokens?: number | null;
     output_tokens?: number | null;
