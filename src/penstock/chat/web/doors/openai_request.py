@@ -39,7 +39,7 @@ class TextMessage(NamedTuple):
 
 
 def check(asked: CompletionRequest) -> None:
-    """Check that an agent can give the answer that the program expects.
+    """Check that an agent can give the expected answer.
 
     Raises:
         Invalid: it expects something that agents of Penstock do not do.
