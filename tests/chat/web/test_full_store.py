@@ -19,8 +19,9 @@ SECONDS = 120
 
 
 @pytest.mark.slow
-def test_a_limit_of_the_system(tmp_path: Path, page: Path) -> None:
+def test_a_limit_of_the_system(tmp_path: Path, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server may make no file larger, as with a quota: nothing can be kept until the limit is lifted."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # compiled modules would be cut as well
 
     def limit(process: subprocess.Popen[str], size: int) -> None:
         _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
