@@ -22,7 +22,8 @@ from penstock.updates import Unknown
 CLAUDE = (
     b'junk\0var q=1,aa=p(()=>c({type:x("assistant"),message:B()})),'
     b'ab=p(()=>sa().extend({type:x("system"),subtype:x("init"),u:r()})),'
-    b'ac=p(()=>c({type:x("system"),subtype:x("%b"),text:r()})),ad=p(()=>c({type:x("result"),subtype:x("success")})),'
+    b'ac=p(()=>c({type:x("system"),subtype:x("%b"),text:r()})),ad=p(()=>lt([ae(),af()]).describe("end")),'
+    b'ae=p(()=>c({type:x("result"),subtype:x("success")})),af=p(()=>ag().extend({uuid:g()})),ag=p(()=>c({type:x("user")})),'
     b'zz=p(()=>c({type:x("of_another_list")})),oa=p(()=>lt([aa(),ab(),ac(),ad()])'
     b'.describe("Every conversational and informational message the CLI emits on its output stream")),\0'
 )
@@ -114,6 +115,7 @@ def test_the_list_of_claude_is_found(bin: Path, capfd: pytest.CaptureFixture[str
             "result/success",
             "system/init",
             "system/status",
+            "user",
         ]
     program(bin / "claude", b"#!/bin/sh\necho 2.1.331\nexit\n" + CLAUDE % b"took_back")
     assert main(["drift", "claude"]) == 1

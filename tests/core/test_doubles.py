@@ -68,3 +68,44 @@ def test_the_same_words_in_another_round_are_no_double() -> None:
     """An agent says the same before two calls; only the same text without anything between is odd."""
     _, stream = report(*gemini(FIRST, FIRST, tool_after=0))
     assert stream.health.checks == []
+
+
+def claude(*texts: tuple[str, str, str | None]) -> list[str]:
+    """The checks of a run of claude with whole texts: id of the message, text, and lane."""
+    lines: list[dict[str, Any]] = [
+        {
+            "type": "assistant",
+            "message": {"id": message, "content": [{"type": "text", "text": text}]},
+            "parent_tool_use_id": lane,
+        }
+        for message, text, lane in texts
+    ]
+    stream = Stream("claude")
+    stream.feed(msgspec.json.Encoder().encode_lines([*lines, {"type": "result", "subtype": "success"}]))
+    stream.close()
+    return stream.health.checks
+
+
+def test_only_texts_of_the_main_agent_count() -> None:
+    """Sub-agents may all say the same; two messages of the main agent with the same text are in the report."""
+    assert claude(("a", FIRST, "t"), ("b", FIRST, "t"), ("c", FIRST, "u")) == []
+    assert claude(("a", FIRST, None), ("b", FIRST, None)) == [f"a text of {len(FIRST)} characters came twice"]
+    twice = claude(("a", FIRST, None), ("b", FIRST, None), ("c", WHOLE, None), ("d", WHOLE, None))
+    assert twice == [f"2 texts came twice, the longest of {len(WHOLE)} characters"]
+
+
+def test_a_message_that_is_opened_again_is_no_double() -> None:
+    """More of a message may come after the next one has begun; its earlier text has come once."""
+    assert claude(("a", FIRST, None), ("b", WHOLE, None), ("a", "Another text of this message.", None)) == []
+
+
+def test_memory_of_texts_is_bounded() -> None:
+    """Of a round with very many texts, the first ones are remembered."""
+    many = [(f"m{number}", f"{number} {FIRST}", None) for number in range(70)]
+    assert claude(*many, ("x", f"69 {FIRST}", None)) == []
+    assert claude(*many, ("x", f"1 {FIRST}", None)) == [f"a text of {len(FIRST) + 2} characters came twice"]
+
+
+def test_the_search_is_bounded() -> None:
+    """A beginning that comes again and again, each time with another end, is looked for a few times only."""
+    assert begins_twice("".join(f"{FIRST} {number}, " for number in range(30))) == 0

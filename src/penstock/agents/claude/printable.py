@@ -18,6 +18,7 @@ _KIND = re.compile(
     rb"\{type:[\w$]{1,16}\(\"(\w{1,80})\"\)(?:,subtype:[\w$]{1,16}\(\"(\w{1,80})\"\))?"
     rb"|\.extend\(\{type:[\w$]{1,16}\(\"(\w{1,80})\"\),subtype:[\w$]{1,16}\(\"(\w{1,80})\"\)"
 )
+_OTHERS = re.compile(rb"[\w$]{1,16}\(\[((?:[\w$]{1,16}\(\),?)+)\]|([\w$]{1,16})\(\)\.extend\(")
 _HEAD = 400
 """Bytes of a definition that have its kind."""
 
@@ -27,13 +28,18 @@ def names(content: Content) -> Iterator[str]:
     found = _LIST.search(content)
     if found is None:
         return
-    wanted = set(_NAME.findall(found[1]))
+    wanted = _NAME.findall(found[1])
     first = max(0, found.start() - _SPAN)
     near = bytes(content[first : found.end() + _SPAN])
     definitions = list(_DEFINITION.finditer(near))
     ends = [*(after.start() for after in definitions[1:]), len(near)]
-    for definition, end in zip(definitions, ends, strict=True):
-        if definition[1] in wanted:
-            kind = _KIND.search(near, definition.end(), min(end, definition.end() + _HEAD))
-            if kind is not None:
-                yield "/".join(part.decode() for part in kind.groups() if part)
+    bodies = {it[1]: (it.end(), min(end, it.end() + _HEAD)) for it, end in zip(definitions, ends, strict=True)}
+    waiting, seen = [*dict.fromkeys(wanted)], set(wanted)
+    for name in waiting:  # grows during the loop
+        first, end = bodies.get(name, (0, 0))
+        if kind := _KIND.search(near, first, end):
+            yield "/".join(part.decode() for part in kind.groups() if part)
+        elif other := _OTHERS.match(near, first, end):  # a list of messages, or one with more fields
+            more = _NAME.findall(other[1] or b"") or [other[2]]
+            waiting += (it for it in more if it not in seen)
+            seen.update(more)

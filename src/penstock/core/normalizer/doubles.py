@@ -21,7 +21,7 @@ class Doubles:
 
     def __init__(self) -> None:
         self._round = 0
-        self._seen: dict[tuple[int, int], int] = {}  # length and hash to the number of the block
+        self._seen: set[tuple[int, int]] = set()  # lengths and hashes
         self._count = 0
         self._longest = 0
 
@@ -37,15 +37,12 @@ class Doubles:
                 continue
             text = block.text
             key = (len(text), hash(text))
-            known = self._seen.get(key)
-            if known == block.number:  # its message was opened again
-                continue
-            if known is not None:
+            if key in self._seen:
                 self._found(len(text))
             elif twice := begins_twice(text):
                 self._found(twice)
             if len(self._seen) < MAX_KEPT:
-                self._seen[key] = block.number
+                self._seen.add(key)
 
     def _found(self, size: int) -> None:
         self._count += 1
