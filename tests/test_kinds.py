@@ -32,7 +32,7 @@ NO_RESULTS = {"ollama-synthetic"}
 NEVER_FAILS = {"gemini", "qwen"}
 
 # Who reports no status of a command.
-NO_STATUS = {"gemini", "qwen"}
+NO_STATUS = {"gemini", "kimi", "qwen"}
 
 # Whose result has the lines in another order than they came: it is shown whole, below what was shown live.
 OTHER_ORDER = {"cline"}

@@ -12,9 +12,23 @@ from penstock.agents import registry
 from penstock.agents.support import FEATURES
 from penstock.errors import UsageError
 
-EXEC = ("claude", "codex", "gemini", "opencode", "cursor", "qwen", "copilot", "pi", "cline", "droid", "kilo", "ccs")
+EXEC = (
+    "claude",
+    "codex",
+    "gemini",
+    "opencode",
+    "cursor",
+    "qwen",
+    "copilot",
+    "pi",
+    "cline",
+    "droid",
+    "kilo",
+    "kimi",
+    "ccs",
+)
 ACP = ("claude", "codex", "gemini", "opencode", "qwen", "copilot", "cline", "kilo")
-PIPED = tuple(name for name in EXEC if name != "cline")
+PIPED = tuple(name for name in EXEC if name not in ("cline", "kimi"))
 ID = "0a1b-2c"
 
 
@@ -69,6 +83,12 @@ MORE = {"model": "m", "session_id": ID, "args": ("--x", "y z")}
         ("kilo", {"session_id": ID, "fork": True}, f"kilo run --format=json --thinking --session={ID} --fork"),
         ("kilo", {"allow": "all", "effort": "high"}, "kilo run --format=json --thinking --auto --variant=high"),
         ("kilo/acp", {**MORE, "allow": "edits", "fork": True}, "kilo acp --x|y z"),
+        ("kimi", {}, "kimi --output-format=stream-json --prompt hi"),
+        (
+            "kimi",
+            {**MORE, "allow": "all"},
+            f"kimi --output-format=stream-json --model=m --session={ID} --x|y z|--prompt hi",
+        ),
         ("cursor", {}, CURSOR),
         ("cursor", MORE, f"{CURSOR} --model=m --resume={ID} --x|y z"),
         ("cursor", {"allow": "all"}, f"{CURSOR} --force"),
@@ -117,7 +137,7 @@ def test_command_lines(name: str, asked: dict[str, Any], argv: str) -> None:
     """
     made = command(name, **asked)
     assert list(made.argv) == split(argv)
-    assert made.stdin == (b"" if name == "cline" or "/" in name else b"hi")
+    assert made.stdin == (b"" if name in ("cline", "kimi") or "/" in name else b"hi")
 
 
 def split(argv: str) -> list[str]:
@@ -143,10 +163,11 @@ def test_a_claude_is_no_part_of_the_one_around_it(name: str) -> None:
     assert not [variable for variable in unset if "TOKEN" in variable or "USE" in variable]
 
 
-NO_FORK = ("gemini", "cursor", "qwen", "copilot", "gemini/acp", "qwen/acp", "copilot/acp", "cline/acp")
+NO_FORK = ("gemini", "kimi", "cursor", "qwen", "copilot", "gemini/acp", "qwen/acp", "copilot/acp", "cline/acp")
 NO_EDITS = {
     "opencode": "use --route server or --route acp",
     "kilo": "use --route acp",
+    "kimi": "It changes files",
     "cursor": "commands are denied. With 'all': It does everything",
     "pi": "It has no permissions",
     "cline": "use --route acp",
@@ -301,7 +322,7 @@ def test_a_prompt_is_never_a_flag(name: str, prompt: str) -> None:
         assert made.argv == other.argv
     else:
         assert made.argv[:-1] == other.argv[:-1]
-        assert made.argv[-2] == "--"
+        assert made.argv[-2] == ("--prompt" if name == "kimi" else "--")
         assert made.argv[-1] in (prompt, prompt + "\n")
         assert made.stdin == b""
 

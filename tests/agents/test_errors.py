@@ -75,6 +75,7 @@ ERRORS: dict[str, list[list[Line]]] = {
         ],
     ],
     "cline": [[{"type": "agent_event", "ts": "t", "event": {"type": "error", "error": {"message": WHY}}}]],
+    "kimi": [[{"type": "error", "message": WHY}]],
     "droid": [[{"type": "error", "source": "agent_loop", "message": WHY, "timestamp": 1, "session_id": "s"}]],
     "ccs": [[{"type": "stream_event", "event": {"type": "error", "error": {"message": WHY}}}]],
     "ollama": [[{"error": WHY}]],

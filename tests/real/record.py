@@ -42,7 +42,7 @@ LONGEST = 4000
 
 QUADRATIC = {"pi", "cline"}
 """Agents that repeat all text so far with each delta: `long` would be hundreds of megabytes."""
-SILENT = {"gemini": ("thinking",)}
+SILENT = {"gemini": ("thinking",), "kimi": ("thinking",)}
 """Kinds of blocks that an agent never prints."""
 TELLS_ABORT = {"copilot", "cline"}
 """Agents that say so when they are stopped by SIGTERM."""

@@ -184,6 +184,16 @@ def _droid(home: Path, url: str) -> Env:
     return {"FACTORY_API_KEY": "fk-dummy", "FACTORY_DROID_AUTO_UPDATE_ENABLED": "false", **services}
 
 
+def _kimi(home: Path, url: str) -> Env:
+    models = "".join(
+        f'[models.{name}]\nprovider = "mock"\nmodel = "{name}"\nmax_context_size = 200000\n'
+        for name in (MODEL, "other-model")
+    )
+    provider = f'[providers.mock]\ntype = "openai"\nbase_url = "{url}/v1"\napi_key = "dummy"\n'
+    _write(home / ".kimi-code" / "config.toml", f'default_model = "{MODEL}"\ntelemetry = false\n{provider}{models}')
+    return {"KIMI_CODE_NO_AUTO_UPDATE": "1"}
+
+
 def _run(argv: list[str], env: Env) -> None:
     program = which(argv[0], path=env["PATH"])
     assert program is not None, argv[0]
@@ -202,6 +212,7 @@ SETUPS = {
     "copilot": Setup(_copilot, "other-model"),
     "pi": Setup(_pi, "other-model"),
     "cline": Setup(_cline, "other-model"),
+    "kimi": Setup(_kimi, "other-model"),
     "droid": Setup(_droid, "custom:other-model", "other-model"),
 }
 

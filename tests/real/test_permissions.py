@@ -33,6 +33,7 @@ MAY_CHANGE = {
     "qwen": (".qwen/projects/*", ".qwen/debug/*", ".qwen/tmp/*", ".qwen/usage/*", ".qwen/usage_record*"),
     "copilot": (".copilot/session-*", ".copilot/logs/*", ".cache/*"),
     "pi": (".pi/agent/sessions/*",),
+    "kimi": (".kimi-code/[!c]*", ".cache/*"),
     "droid": tuple(
         f".factory/{name}*"
         for name in (

@@ -32,19 +32,19 @@ from penstock.agents.registry import AGENTS
 from penstock.errors import AgentFailed, UsageError
 from penstock.events import Delta, Event, PlanChanged, QuestionAsked, RunEnded, decode
 
-HIDES_THINKING = {"gemini-exec"}
+HIDES_THINKING = {"gemini-exec", "kimi-exec"}
 """Routes that never print the model's thinking."""
 DRESSES_THINKING = {"gemini-acp", "codex-acp"}
 """Routes that put titles or empty lines of their own into it."""
-HIDES_USAGE = {"copilot-exec", "codex-acp", "cline-acp"}
+HIDES_USAGE = {"kimi-exec", "copilot-exec", "codex-acp", "cline-acp"}
 """Routes that never tell how many tokens were used."""
 HIDES_SESSION = {"cline-exec"}
 """Routes that never tell the session id."""
 LOSES_RESULTS = {"codex-acp": "parallel"}
 """Routes that do not always tell what a call returned, and in which scenario."""
-HAS_NO_PLAN = {"claude", "qwen", "copilot", "pi", "cline", "droid"}
+HAS_NO_PLAN = {"claude", "qwen", "copilot", "pi", "cline", "droid", "kimi"}
 """Agents that offer the model no tool for a plan; some have one behind a search for tools."""
-HAS_NO_HELPERS = {"codex", "pi", "droid"}
+HAS_NO_HELPERS = {"codex", "pi", "droid", "kimi"}
 """Agents that offer the model no tool for a sub-agent, or not the model of these tests, or that run sub-agents in a
 service of their own, which is not always there in time."""
 HIDES_REFUSAL = {"codex-acp"}
@@ -73,7 +73,7 @@ SAYS_NO_LIMIT = {
     "kilo-acp",
 }
 """Routes that say that all is well when the model has reached its limit: it cannot be seen."""
-TAKES_ARGUMENTS = {"cline-exec"}
+TAKES_ARGUMENTS = {"cline-exec", "kimi-exec"}
 """Routes that take the prompt as an argument alone, which cannot be that long."""
 STOPS_ITSELF = {"copilot-acp": "long"}
 """Routes that at times answer that they were cancelled, though nobody did, and in which scenario. What came is kept."""
@@ -83,7 +83,7 @@ LOSES_YOUNG_SESSIONS = {"gemini-acp"}
 """Routes that lose a conversation that is gone on with in the minute of the clock in which it began."""
 SAVES_LATE = {"claude-acp"}
 """Routes that may have answered, and ended, before the conversation is saved: one time in about fifteen."""
-RETRIES_FOR_LONG = {"opencode", "kilo", "qwen", "copilot", "droid"}
+RETRIES_FOR_LONG = {"opencode", "kilo", "qwen", "copilot", "droid", "kimi"}
 """Agents that ask again for minutes, or for ever, when the server is broken."""
 STARTED_SECONDS = 20
 """The time limit of a run that would retry for long: enough for a slow machine to start the agent and hear it once."""

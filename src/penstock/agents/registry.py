@@ -51,6 +51,7 @@ AGENTS: Mapping[str, AgentFacts] = _Facts(
     "gemini",
     "opencode",
     "kilo",
+    "kimi",
     "cursor",
     "qwen",
     "copilot",

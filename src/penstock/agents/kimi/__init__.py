@@ -1,0 +1,1 @@
+"""kimi: Kimi Code, the command line of Moonshot AI."""

@@ -1,0 +1,34 @@
+"""Facts about kimi."""
+
+from __future__ import annotations
+
+from penstock.agents._facts import AgentFacts, RouteFacts, Sign, npm
+from penstock.agents._permissions import EVERYTHING
+from penstock.agents._project_files import AGENTS_MD, SKILLS, ProjectFiles
+
+SIGNS = (
+    Sign(
+        types=("system.version", "session.resume_hint", "turn.step.retrying"), equals={"role": ("meta",)}, lacks=("id",)
+    ),
+)
+
+FACTS = AgentFacts(
+    routes={
+        "exec": RouteFacts(
+            "kimi.exec:Kimi",
+            "kimi",
+            live=False,
+            supports=("resume", "args"),
+            counts=("max_turns",),
+            proposed="fragment",
+            signs=SIGNS,
+            tags=("role", "type"),
+        )
+    },
+    allows={"exec": {"default": EVERYTHING, "all": EVERYTHING}},
+    install=npm("@moonshot-ai/kimi-code"),
+    tested="2.1.0",
+    stream="kimi --output-format stream-json -p",
+    variables=("KIMI_", "MOONSHOT_"),
+    project_files=ProjectFiles(starts=(".kimi-code", ".kimi", ".mcp.json", SKILLS), instructs=(AGENTS_MD,)),
+)
