@@ -1,4 +1,4 @@
-"""System calls that replace a file without losing what another program saves at the same time.
+"""System calls that replace a file without losing a concurrent save of another program.
 
 `exchange` is one atomic step: the document gets the new text, and the old file gets the other name. What came out can
 therefore be compared with what was read, and put back. Linux has it as `renameat2(RENAME_EXCHANGE)`, macOS as

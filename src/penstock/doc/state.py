@@ -90,7 +90,7 @@ class DocumentFacts(msgspec.Struct):
 
 
 class AskedText(msgspec.Struct):
-    """What one run was asked."""
+    """Question of one run."""
 
     at: int
     """Time just before its start, in milliseconds since 1970."""

@@ -14,9 +14,9 @@ from penstock.doc.document import SEND, Document
 from penstock.doc.opened import hash_of
 
 POLL_SECONDS = 0.25
-"""Seconds between two looks at the files: a person does not notice them, and a thousand files cost nothing."""
+"""Seconds between two checks of the files: a person does not notice the delay, and a thousand files cost little."""
 LOOK_SECONDS = 2.0
-"""Seconds between two looks for new documents in folders."""
+"""Seconds between two searches for new documents in folders."""
 QUIET_SECONDS = 2.0
 """Seconds for which a file has to be unchanged: editors that save while the user types stop within them."""
 MAX_UNCHANGED_RUNS = 3

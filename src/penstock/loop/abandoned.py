@@ -1,4 +1,4 @@
-"""Trees that a loop gives up: what an agent or a check has replaced is left as it is, and a new tree is made."""
+"""Abandoned trees of a loop: a tree that an agent or a check replaced is left as it is, and a new one is made."""
 
 from __future__ import annotations
 

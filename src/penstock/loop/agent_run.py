@@ -20,13 +20,13 @@ from penstock.run.run import Run
 from penstock.stream import Stream
 
 POLL_SECONDS = 0.25
-"""Seconds between two looks at the inbox while an agent works."""
+"""Seconds between two reads of the inbox while an agent works."""
 
 ASKED_OF_PEOPLE = ("choice", "text")
 """Subjects of questions that a loop cannot answer; permissions are answered by what is allowed."""
 EDITS = ("edit", "delete", "move")
 MAX_REFUSED = 20
-"""Denied edits that are named; a person does not read more."""
+"""Maximum number of denied edits that are named; a person does not read more."""
 
 
 class AgentSummary:

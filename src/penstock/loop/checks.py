@@ -20,7 +20,7 @@ MAX_KEPT_BYTES = 4 * 1024 * 1024
 """Bytes at the end of the output that are kept on disk: a check may print any amount."""
 
 POLL_SECONDS = 0.25
-"""Seconds between two looks whether the command is to be stopped."""
+"""Seconds between two checks for a request to stop the command."""
 
 END_SECONDS = 10.0
 """Seconds for the rest of the output, once all of its processes are killed."""
@@ -118,7 +118,7 @@ class CommandRun:
                 return
 
     def _take(self, fd: int) -> bool:
-        """Read what is there, keep the end of it, and return whether more may come."""
+        """Read the available output, keep its end, and return whether more may come."""
         try:
             data = os.read(fd, 65536)
         except BlockingIOError:

@@ -33,7 +33,7 @@ def check_outside(began: LoopBegan) -> None:
 
 
 def decide(found: LoopFolder, *, confirms: bool) -> HeldDecided:
-    """Confirm or discard what waits, and return what that is. A loop that runs reads it after its step.
+    """Confirm or discard the waiting edit and messages, and return them. A loop that runs reads it after its step.
 
     Raises:
         UsageError: nothing waits.

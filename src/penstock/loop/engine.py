@@ -75,11 +75,11 @@ if TYPE_CHECKING:
     from penstock.run.run import Run
 
 POLL_SECONDS = 0.25
-"""Seconds between two looks at the inbox while the loop waits."""
+"""Seconds between two reads of the inbox while the loop waits."""
 
 
 class Listener(Protocol):
-    """Receiver of what a loop does, in the thread of the engine."""
+    """Receiver of the rows and events of a loop, in the thread of the engine."""
 
     def row(self, row: AnyRow, state: LoopState) -> None:
         """Receive a row that is on disk, and the state after it."""
@@ -424,7 +424,7 @@ class Engine:
                 yield number, self._with_tree(steps[number], ended, is_left=runs[number].has_left)
 
     def _make_ready(self, step: RunAgent) -> None:
-        """Make the tree of a step ready for its agent: nothing that another one has planted rules it."""
+        """Prepare the tree of a step for its agent, without settings that another agent has planted."""
         workspace = self._workspaces[step.candidate]
         workspace.renew(self.state.head)
         workspace.project.put_back(self.state.accepts)
@@ -529,6 +529,6 @@ def _reason(error: Exception) -> str:
 
 
 def _works(effect: effects.Effect) -> bool:
-    """Return whether agents work, or code that they wrote is run."""
+    """Return whether agents work, or their code runs."""
     is_step = isinstance(effect, effects.Begin | effects.Repeat) and isinstance(effect.step, WORKING)
     return is_step or isinstance(effect, effects.BeginTogether)

@@ -465,7 +465,7 @@ def _chosen(state: LoopState, step: ChooseCandidate) -> LoopState:
 
 
 def _note_unknown(state: LoopState, step: RunAgent, ended: AgentEnded) -> LoopState:
-    """Note an agent that worked without figures. One that could not begin has none to report.
+    """Note an agent that did not report its usage. One that could not begin has none to report.
 
     Only an agent that ended well shows that it never reports them: others report them at the end, if they reach it.
     """

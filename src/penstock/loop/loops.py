@@ -231,7 +231,7 @@ def held_folder(folder: Path, state: LoopState, candidate: int) -> Path:
 
 
 def round_folder(folder: Path, number: int) -> Path:
-    """Return the directory with what came out of a round, in the folder of its loop."""
+    """Return the directory with the results of a round, in the folder of its loop."""
     return folder / "rounds" / f"{number:03}"
 
 
@@ -280,7 +280,7 @@ def loops_here(data: Path, cwd: Path) -> list[LoopFolder]:
 
 
 def reason_to_keep(loop: LoopFolder) -> str:
-    """Return why the tree of a loop is still needed; "" if it is not."""
+    """Return the reason why the tree of a loop is still needed; "" if it is not."""
     state = loop.state
     if process_of(loop.path) is not None:
         return "the loop runs"

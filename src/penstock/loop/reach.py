@@ -18,7 +18,7 @@ from penstock.run.inside import FOLDER_MARK, LOOP_MARK
 from penstock.run.sandbox import Confinement, Network, Surroundings
 
 LOGINS = ("SSH_AUTH_SOCK",)
-"""Variables that lead to logins, which no command of a loop gets."""
+"""Variables that lead to logins; commands of a loop do not get them."""
 MAX_ALTERNATES = 5
 """Object stores that borrow from each other; git itself follows as many."""
 

@@ -1,4 +1,4 @@
-"""Refs of a loop in the user's repository, and their removal when nothing is lost with them."""
+"""Refs of a loop in the user's repository, and their removal if that loses no work."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class LoopRefs(msgspec.Struct, frozen=True):
 def refs_of(loop: LoopFolder) -> LoopRefs:
     """Return the refs of a loop. They may be removed if a branch of the user's has the result.
 
-    Two are looked at one by one: the branch of the loop may have commits of the user's, and `kept` commits that
-    somebody has removed from the user's branches.
+    Two are looked at one by one: the branch of the loop may have commits of the user's, and `kept` commits that are no
+    longer in the user's branches.
 
     Raises:
         PenstockError: the repository cannot be read.

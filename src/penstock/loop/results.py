@@ -30,7 +30,7 @@ UNDER_WAY = ("candidates", "check", "review", "commit", "publish")
 """Stages after which a round continues."""
 
 MAX_PUT_BACK = 10
-"""Files that were put back and are named in one line; a person does not read more."""
+"""Maximum number of restored files that are named in one line; a person does not read more."""
 
 MAX_COMMAND_CHARS = 40
 """Characters of a command that are named, so that a row fits into a usual terminal."""
@@ -53,7 +53,7 @@ def change_text(one: FileChange) -> str:
 
 
 def proof_lines(state: LoopState) -> list[str]:
-    """Return what there is to say about changed tests and build files of the result of a loop."""
+    """Return the lines about changed tests and build files in the result of a loop."""
     if not state.look_at:
         return []
     shown = [change_text(one) for one in state.look_at[:MAX_SHOWN_CHANGES]]
@@ -79,7 +79,7 @@ def repository_lines(state: LoopState) -> list[str]:
 
 
 def landing_line(state: LoopState) -> str:
-    """Return what part of the work the result of a loop is, as a phrase for people; "" for all of it."""
+    """Return the completed part of the work, as a phrase for people; "" for all of it."""
     parts = []
     if state.tasks:
         parts.append(f"{len(state.finished_tasks.intersection(state.tasks))} of {len(state.tasks)} tasks")

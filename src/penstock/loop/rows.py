@@ -53,7 +53,9 @@ class Settings(JournalStruct, frozen=True):
     """Reviewers; all of them have to approve."""
     candidates: tuple[str, ...] = ()
     """Agents that work side by side in each round, each in a tree of its own; the best result is that of the round.
-    None: the agents of `work` are a chain. What `work` has besides its agents counts for candidates as well."""
+
+    None: the agents of `work` are a chain. What `work` has besides its agents counts for candidates as well.
+    """
     judge: RoleAgents | None = None
     """Agent that compares candidates with equal checks and reviews."""
     plan: RoleAgents | None = None
@@ -147,7 +149,7 @@ class StepEnded(JournalRow, frozen=True, tag="step_ended"):
 
 
 class Waiting(JournalRow, frozen=True, tag="waiting"):
-    """Nothing is done until a time, in milliseconds since 1970."""
+    """The loop waits until a time, in milliseconds since 1970."""
 
     until: int
     reason: str

@@ -1,4 +1,4 @@
-"""What people say to a loop: messages, edits of the prompt, and what they confirm. Pure.
+"""Steering of a loop by people: messages, edits of the prompt, and confirmations. Pure.
 
 What came while an agent or a check worked may be theirs, so it is held until a person confirms it.
 """

@@ -1,4 +1,4 @@
-"""Prompt of a step: the texts of `prompts`, with what its tree and the repository have to say."""
+"""Prompt of a step: the texts of `prompts`, filled with facts about its tree and the repository."""
 
 from __future__ import annotations
 

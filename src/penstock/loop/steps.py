@@ -325,7 +325,7 @@ class BranchPublished(JournalStruct, frozen=True, tag="published"):
 
 
 class PublishRejected(JournalStruct, frozen=True, tag="publish_rejected"):
-    """The branch was moved by somebody else."""
+    """Another program has moved the branch."""
 
     reason: str
 

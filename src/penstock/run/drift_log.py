@@ -30,7 +30,7 @@ class DriftLine(msgspec.Struct):
 
 
 def append(agent: str, health: Health, directory: Path | None = None) -> None:
-    """Append the unknown kinds of a run that has ended. A log that cannot be written costs nothing else."""
+    """Append the unknown kinds of a run that has ended. A failure to write the log has no other effect."""
     if not health.drift:
         return
     at = int(time.time())

@@ -15,13 +15,13 @@ import msgspec
 from penstock.events import Cause
 
 SWITCHING: frozenset[Cause] = frozenset({"usage_limit", "auth", "missing"})
-"""Causes after which another agent may do what this one could not."""
+"""Causes after which another agent may succeed."""
 
 PASSING: frozenset[Cause] = frozenset({"rate_limit", "overloaded", "network", "provider"})
 """Causes that end by themselves soon."""
 
 REPLACEABLE: frozenset[Cause] = SWITCHING | PASSING
-"""Causes after which another agent, with another provider, may do at once what this one could not."""
+"""Causes after which another agent, with another provider, may succeed at once."""
 
 FIRST_WAIT_MS = 5_000
 """Milliseconds before the first retry; each further one waits twice as long."""
@@ -55,7 +55,7 @@ class Chain(msgspec.Struct, frozen=True):
 
 
 class NextStep(msgspec.Struct, frozen=True):
-    """What to do after a failure.
+    """Next step after a failure.
 
     `use`: run `agent`; `retry`: run the same one again, not before `at`; `wait`: all are closed, and `agent` is the
     first to open, at `at`; `none`: no agent can be used any more; `failed`: the run failed for a reason of its own.

@@ -1,4 +1,4 @@
-"""Types of a run's confinement: what was asked for, what is known around the run, and what came of it."""
+"""Types of a run's confinement: the request, the facts around the run, and the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from penstock.agents._facts import AgentFacts
 
 Mode = Literal["on", "own", "off"]
-"""Confinement in force: all of it, only what is Penstock's own is hidden, or none."""
+"""Confinement in force: all of it, only Penstock's own files hidden, or none."""
 Sandbox = Literal["auto", "on", "own", "off"]
 """Confinement that is asked for; `auto` depends on the agent, on what it may do, and on what starts it."""
 
@@ -21,7 +21,7 @@ Network = Literal["all", "none"]
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the program around a run knows of its confinement."""
+    """Facts about the confinement that the program around a run knows."""
 
     auto: Mode = "off"
     """Mode that `auto` means for agents of the usual kind: they can ask, and change files."""
