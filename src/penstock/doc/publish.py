@@ -52,7 +52,7 @@ MAX_EMPTY_SECONDS = 0.1
 """Seconds that an empty document is read again: most likely an editor has truncated it and is about to write it."""
 
 LATE_SECONDS = 0.2
-"""Seconds until the exchanged file is read again: an editor that has opened a file to save it has written it by then."""
+"""Seconds until what came out is read again: an editor that has opened a file to save it has written it by then."""
 
 MAX_ATTEMPTS = 100
 """Attempts of one publish while other saves come between: it must end even if a program saves for ever."""
@@ -302,8 +302,7 @@ class _Publication:
         return self.target.with_name(f".{self.target.name}.{self.pending.id}-{number}")
 
     def put_by_exchange(self, temporary: Path, now: bytes, new: bytes) -> bool:
-        """Exchange until the file that comes out is the expected one; the document then has the newest save, or our
-        text."""
+        """Exchange until what comes out is what was expected; the newest save then is in the document, or our text."""
         if read_bytes(self.target) != now:
             temporary.unlink()
             return False
