@@ -1,7 +1,7 @@
 """Writes tables of the documents from the code.
 
-The options of a run come from `penstock.run.spec`; what an agent may do at each level of `allow`, and what its routes
-show of edits, from the facts of the agents. Run by `make options`.
+The options of a run come from `penstock.run.spec`; what an agent may do at each level of permission, and what its
+routes show of edits, from the facts of the agents. Run by `make options`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
-from penstock.adapter import PROMPT_RULES, Allow, Feature, Limit
+from penstock.adapter import PROMPT_RULES, Feature, Level, Limit
 from penstock.agents import registry
 from penstock.agents._facts import AgentFacts, RouteFacts, Shown
 from penstock.run.spec import OPTIONS, SpecField
@@ -76,11 +76,16 @@ def rows(named: dict[str, str]) -> str:
 
 def permissions() -> str:
     """Return the table of what the agents do at each level of `allow`. Routes that do the same share a row."""
-    lines = ["", "| agent | route | by default | `--allow edits` | `--allow all` |", "|---|---|---|---|---|"]
+    levels = get_args(Level)
+    lines = [
+        "",
+        f"| agent | route | {' | '.join(f'`{level}`' for level in levels)} |",
+        "|---" * (2 + len(levels)) + "|",
+    ]
     known: dict[tuple[str, ...], list[str]] = {}
     for name, facts in registry.AGENTS.items():
         for route, allows in facts.allows.items():
-            cells = (allows[level].text if level in allows else "not supported" for level in get_args(Allow))
+            cells = (allows[level].text if level in allows else "not supported" for level in levels)
             known.setdefault((name, *cells), []).append(f"`{route}`")
     lines += [f"| {name} | {', '.join(routes)} | {' | '.join(cells)} |" for (name, *cells), routes in known.items()]
     return "\n".join([*lines, "", ""])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -18,20 +18,23 @@ from penstock.config.rules import STRING, SWITCH, Rule, Rules, check, optional
 from penstock.errors import UsageError
 from penstock.updates import Answer, Traits, Update
 
-Allow = Literal["default", "edits", "all"]
-"""Permissions of the agent without a question: its own defaults; change files; everything. `docs/agents/README.md` has
-the flag of each agent for it."""
+Level = Literal["read", "ask", "edits", "all", "own"]
+"""Permission of an agent, the same for all of them: it only reads; it asks before it changes something or runs a
+command; it changes files of its directory without asking; it does everything without asking; its own default."""
+
+Allow = Literal["default", Level]
+"""Level that is asked for. `default`: `ask` where somebody can answer and the agent can ask, else `own`."""
 
 Limit = Literal["max_cost", "max_turns", "max_tokens"]
 """Limit of one run: its cost in US dollars, its turns, its tokens."""
 
 Feature = Literal[
-    "resume", "fork", "edits", "args",
+    "resume", "fork", "read", "ask", "edits", "args",
     "effort", "system_prompt", "system_prompt_on_resume", "images", "schema", "mcp_config", "allow_tools", "deny_tools",
     Limit,
 ]  # fmt: skip
-"""Part of a request that not every route supports: resuming a session, forking it, `allow="edits"`, extra arguments,
-the fields of a `Request` that have these names, and `system_prompt` in a resumed conversation."""
+"""Part of a request that not every route supports: resuming a session, forking it, levels of permission, extra
+arguments, the fields of a `Request` that have these names, and `system_prompt` in a resumed conversation."""
 
 MAX_ARGUMENT_BYTES = 128 * 1024 - 1
 """Bytes of the longest single argument that Linux passes to a program (MAX_ARG_STRLEN, with its closing NUL). A longer
@@ -120,6 +123,11 @@ class McpConfig(msgspec.Struct, frozen=True):
         return tuple(value for value in given if value)
 
 
+def nothing_is_inside(paths: Sequence[str]) -> bool:
+    """Return False: changes of all files are asked about."""
+    return False
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One prompt for one agent, and the options of its run. `checked` is called on it before any agent sees it."""
 
@@ -131,7 +139,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """True to branch that conversation: the agent gives it a new session id, and the old one stays as it is."""
     cwd: str | None = None
     """Directory in which the agent works; None: that of this process. A launch sets the absolute path."""
-    allow: Allow = "default"
+    allow: Level = "own"
+    stays_inside: Callable[[Sequence[str]], bool] = nothing_is_inside
+    """Function that returns whether paths lead to files inside the directory, which an agent may change at `edits`. A
+    launch sets it; an adapter reads no file itself."""
     profile: str | None = None
     """Part of an agent's name after the slash: the `ccs` profile, `glm` in `ccs/glm`."""
     args: tuple[str, ...] = ()

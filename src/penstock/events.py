@@ -38,7 +38,7 @@ OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always
 
 AnsweredBy = Literal[
     "person",
-    "allow",  # what was allowed in advance
+    "allow",  # the level of the run: what it allows in advance, or rejects since the agent may only read
     "rule",  # a rule for commands, which allows or denies it
     "nobody",  # nobody could be asked, so it was rejected
     "withdrawn",  # the agent, or the end of its turn, withdrew the question

@@ -333,8 +333,14 @@ def test_instructions_that_the_agent_cannot_get_are_an_error() -> None:
         (["read-only", "auto", "full-access"], "all", "full-access"),
         (["plan", "default", "auto-edit", "auto", "yolo"], "edits", "auto-edit"),
         (["https://x/modes#agent", "https://x/modes#autopilot"], "all", None),
-        (["plan", "act"], "edits", None),
-        (["default", "yolo"], "default", None),
+        (["plan", "act"], "edits", "act"),
+        (["default", "yolo"], "own", None),
+        (["auto", "plan", "default", "yolo"], "ask", "default"),
+        (["agent", "read-only", "full-access"], "ask", "read-only"),
+        (["agent", "read-only", "full-access"], "own", None),
+        (["https://x/modes#autopilot", "https://x/modes#agent"], "ask", "https://x/modes#agent"),
+        (["default", "autoEdit", "yolo", "plan"], "read", "plan"),
+        (["yolo", "ask"], "read", "ask"),
     ],
 )
 def test_the_permission_mode_is_found_among_the_agents_own(ids: list[str], allow: Any, wanted: str | None) -> None:
@@ -344,6 +350,27 @@ def test_the_permission_mode_is_found_among_the_agents_own(ids: list[str], allow
     [asked] = talk.begin(session=modes)
     assert asked["params"].get("modeId") == wanted
     assert asked["method"] == ("session/prompt" if wanted is None else "session/set_mode")
+
+
+@pytest.mark.parametrize("session", [{}, {"modes": {"currentModeId": "x", "availableModes": [{"id": "x"}]}}])
+@pytest.mark.parametrize("allow", ["read", "ask"])
+def test_a_level_that_needs_a_mode_is_not_kept_without_one(session: dict[str, Any], allow: Any) -> None:
+    """The run ends before the prompt, and says what works."""
+    talk = Talk(allow=allow)
+    assert talk.begin(session=session) == []
+    [end] = [update for update in talk.updates if isinstance(update, up.Result)]
+    assert end.is_error
+    assert f"no mode for --allow {allow}: use --allow own or --allow all" in (end.reason or "")
+
+
+@pytest.mark.parametrize("allow", ["read", "ask"])
+def test_a_level_whose_mode_is_refused_is_not_kept(allow: Any) -> None:
+    """The agent answers the request for the mode with an error: no prompt is sent."""
+    talk = Talk(allow=allow)
+    [asked] = talk.begin(session={"modes": {"currentModeId": "x", "availableModes": [{"id": "x"}, {"id": "default"}]}})
+    assert talk.hear({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32603, "message": "no"}}) == []
+    [end] = [update for update in talk.updates if isinstance(update, up.Result)]
+    assert "did not take the permission mode default: no" in (end.reason or "")
 
 
 @pytest.mark.parametrize(("option", "chosen"), [("once", "once"), ("no", "no"), ("always", "always"), (None, "no")])

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,8 +20,10 @@ from penstock.adapter import Request
 from penstock.agents.acp.dialogue import Acp
 from penstock.core.questions import answer_in_words, rejected, resolve
 from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded, ToolReturned
+from penstock.run.directory import stays_inside
 from penstock.stream import Stream
 from penstock.testing.verify import verify
+from penstock.updates import Answer
 
 LIMIT_SECONDS = 60
 
@@ -184,10 +187,20 @@ def test_a_mode_that_allows_all_is_set() -> None:
 
 
 def test_edits_are_allowed_where_there_is_no_mode_for_them() -> None:
-    """Penstock answers what is asked about files."""
-    events, _ = drive(Request(prompt="permission", allow="edits"))
+    """Penstock answers what is asked about files of the directory."""
+    events, _ = drive(Request(prompt="permission", allow="edits", stays_inside=partial(stays_inside, "/")))
     assert not any(isinstance(event, QuestionAsked) for event in events)
     assert end_of(events).reply == "asked: once"
+
+
+def test_an_edit_elsewhere_is_asked_about(tmp_path: Path) -> None:
+    """The file is not in the directory, so the level does not cover it."""
+    events, _ = drive(
+        Request(prompt="permission", allow="edits", stays_inside=partial(stays_inside, str(tmp_path))),
+        lambda acp, event: acp.answer(Answer(event.id, "person", "never")) if isinstance(event, QuestionAsked) else (),
+    )
+    assert [event.ask for event in events if isinstance(event, QuestionAsked)] == ["edit"]
+    assert end_of(events).reply == "asked: never"
 
 
 def test_a_cancel_ends_the_turn() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock import events as ev
 from penstock import updates as up
-from penstock.adapter import Allow, Dialogue, Request, Startable
+from penstock.adapter import Dialogue, Level, Request, Startable
 from penstock.agents import registry
 from penstock.agents.codex.server import NO_SUCH_METHOD, CodexServer
 from penstock.core.questions import allowed, ordered, resolve
@@ -176,13 +176,15 @@ def test_the_turn_is_asked_for_in_our_thread_with_the_whole_prompt() -> None:
 @pytest.mark.parametrize(
     ("allow", "expected"),
     [
-        ("default", {}),
-        ("edits", {"sandbox": "workspace-write"}),
+        ("own", {}),
+        ("read", {"sandbox": "read-only", "approvalPolicy": "never"}),
+        ("ask", {"sandbox": "read-only", "approvalPolicy": "on-request"}),
+        ("edits", {"sandbox": "workspace-write", "approvalPolicy": "on-request"}),
         ("all", {"sandbox": "danger-full-access", "approvalPolicy": "never"}),
     ],
 )
-def test_what_it_may_do(allow: Allow, expected: dict[str, str]) -> None:
-    """By default nothing is set, and the user's or codex's own settings hold."""
+def test_what_it_may_do(allow: Level, expected: dict[str, str]) -> None:
+    """At `own` nothing is set, and the user's or codex's own settings hold."""
     dialogue = CodexServer(Request(prompt="x", allow=allow, model="m"))
     dialogue.read({"id": 0, "result": {}})
     thread = spoken(dialogue)[-1]
@@ -198,19 +200,20 @@ UNUSED = {"id": "unused", "ephemeral": True, "model": "m"}
 @pytest.mark.parametrize(
     ("allow", "expected"),
     [
-        ("default", {"sandbox": "workspace-write", "approvalPolicy": "untrusted"}),
-        ("edits", {"sandbox": "workspace-write", "approvalPolicy": "untrusted"}),
+        ("own", {"sandbox": "workspace-write", "approvalPolicy": "untrusted"}),
+        ("ask", {"sandbox": "read-only", "approvalPolicy": "on-request"}),
+        ("edits", {"sandbox": "workspace-write", "approvalPolicy": "on-request"}),
         ("all", {"sandbox": "danger-full-access", "approvalPolicy": "never"}),
     ],
 )
 def test_a_conversation_goes_on_with_the_permissions_of_its_new_run(
-    fork: bool, method: str, allow: Allow, expected: dict[str, str]
+    fork: bool, method: str, allow: Level, expected: dict[str, str]
 ) -> None:
     """Else codex would go on with those of the run before. The history is not asked for: it would come in one line."""
     dialogue = CodexServer(Request(prompt="x", session_id="s", fork=fork, allow=allow))
     dialogue.read({"id": 0, "result": {}})
     number = 1
-    if allow != "all":
+    if allow == "own":
         assert spoken(dialogue)[-1]["method"] == "config/read"
         assert dialogue.read({"id": 1, "result": {"config": {"mcp_servers": {"slow": {"command": "x"}}}}}) == ()
         [unused] = spoken(dialogue)

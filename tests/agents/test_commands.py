@@ -104,6 +104,17 @@ MORE = {"model": "m", "session_id": ID, "args": ("--x", "y z")}
         ("pi", MORE, f"pi --mode json --model m --session {ID} --x|y z"),
         ("pi", {"session_id": ID, "fork": True}, f"pi --mode json --fork {ID}"),
         ("pi", {"allow": "all"}, "pi --mode json"),
+        ("pi", {"allow": "read"}, "pi --mode json --tools read,grep,find,ls"),
+        ("codex", {"allow": "read"}, f"{CODEX} --sandbox=read-only -"),
+        ("gemini", {"allow": "read"}, f"{GEMINI} --approval-mode=default"),
+        ("qwen/acp", {"allow": "ask"}, "qwen --acp --approval-mode=default"),
+        ("copilot", {"allow": "read"}, f"{COPILOT} --deny-tool=write --deny-tool=shell"),
+        (
+            "claude",
+            {"allow": "read"},
+            f"claude {CLAUDE} --permission-mode=default"
+            " --disallowed-tools=Edit --disallowed-tools=Write --disallowed-tools=NotebookEdit",
+        ),
         ("cline", {}, "cline --json --|hi\n"),
         ("cline", {"model": "m", "args": ("--x", "y z")}, "cline --json --model=m --x|y z|--|hi\n"),
         ("cline", {"allow": "all"}, "cline --json --auto-approve=true --|hi\n"),
@@ -122,7 +133,7 @@ MORE = {"model": "m", "session_id": ID, "args": ("--x", "y z")}
             'codex-acp --config=sandbox_mode="danger-full-access" --config=approval_policy="never"',
         ),
         ("gemini/acp", {**MORE, "allow": "edits"}, "gemini --acp --model=m --approval-mode=auto_edit --x|y z"),
-        ("opencode/acp", {**MORE, "allow": "edits", "fork": True}, "opencode acp --x|y z"),
+        ("opencode/acp", {**MORE, "fork": True}, "opencode acp --x|y z"),
         ("qwen/acp", {**MORE, "allow": "all"}, "qwen --acp --model=m --approval-mode=yolo --x|y z"),
         ("copilot/acp", {**MORE, "allow": "all"}, "copilot --acp --no-auto-update --model=m --allow-all --x|y z"),
         ("cline/acp", MORE, "cline --acp --x|y z"),
@@ -165,10 +176,10 @@ def test_a_claude_is_no_part_of_the_one_around_it(name: str) -> None:
 
 NO_FORK = ("gemini", "kimi", "cursor", "qwen", "copilot", "gemini/acp", "qwen/acp", "copilot/acp", "cline/acp")
 NO_EDITS = {
-    "opencode": "use --route server or --route acp",
+    "opencode": "use --route server",
     "kilo": "use --route acp",
     "kimi": "It changes files",
-    "cursor": "commands are denied. With 'all': It does everything",
+    "cursor": "commands are denied. With --allow all: It does everything",
     "pi": "It has no permissions",
     "cline": "use --route acp",
 }
@@ -204,6 +215,8 @@ ROUTES = [(name, route) for name, facts in registry.AGENTS.items() for route in 
 ASKED: dict[Feature, dict[str, Any]] = {
     "resume": {"session_id": ID},
     "fork": {"session_id": ID, "fork": True},
+    "read": {"allow": "read"},
+    "ask": {"allow": "ask"},
     "edits": {"allow": "edits"},
     "args": {"args": ("--x",)},
     "max_cost": {"max_cost": 0.5},
@@ -231,6 +244,14 @@ def test_a_route_supports_what_its_facts_say(name: str, route: str, feature: Fea
     for other, way in re.findall(r"(?:can:|,) (\w+)(?: --route (\w+))?", agents):
         able = registry.AGENTS[other]
         assert used <= (able.routes[way] if way else able.default).features
+
+
+@pytest.mark.parametrize(("name", "route"), ROUTES)
+def test_the_levels_of_a_route_are_those_of_its_facts(name: str, route: str) -> None:
+    """The words for people and what is rejected come from one list each, which agree; `all` and `own` always work."""
+    levels = registry.AGENTS[name].allows[route]
+    supported = registry.AGENTS[name].routes[route].supports
+    assert set(levels) == {"all", "own", *({"read", "ask", "edits"} & set(supported))}
 
 
 def test_an_error_names_a_route_that_supports_everything_asked() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ from hypothesis import strategies as st
 
 from penstock import events as ev
 from penstock import updates as up
-from penstock.adapter import Dialogue, Request
-from penstock.agents.opencode.server import OpenCodeServer
+from penstock.adapter import Dialogue, Level, Request
+from penstock.agents import registry
+from penstock.agents.opencode.server import AGENTS, OpenCodeServer
 from penstock.core.questions import allowed
 from penstock.errors import UsageError
 from penstock.events import BlockEnded, BlockStarted, Event, Replied, RunEnded, ToolCalled, ToolReturned
+from penstock.run.directory import stays_inside
 from penstock.stream import Stream
 from penstock.testing import feeds, verify
 
@@ -449,7 +452,7 @@ def test_other_words_refuse() -> None:
 
 def test_edits_are_allowed_at_once_where_they_are() -> None:
     """And nothing else is."""
-    dialogue = begun(allow="edits")
+    dialogue = begun(allow="edits", stays_inside=partial(stays_inside, "/d"))
     edit = event(
         "permission.asked", id="per_2", permission="edit", patterns=["n.txt"], metadata={"filepath": "/d/n.txt"}
     )
@@ -458,6 +461,83 @@ def test_edits_are_allowed_at_once_where_they_are() -> None:
         BASH,
     ]
     assert said(dialogue) == [("POST", "/permission/per_2/reply", {"reply": "once"})]
+
+
+@pytest.mark.parametrize(
+    "about",
+    [{"filepath": "/e/n.txt"}, {"filepath": "../n.txt"}, {}, {"files": [{"filePath": "/d/a"}, {"filePath": "/e/b"}]},
+     {"filepath": "/d/a", "files": [{"filePath": "/d/a", "movePath": "/e/a"}]}],
+)  # fmt: skip
+def test_edits_elsewhere_are_asked_about(about: dict[str, Any]) -> None:
+    """One file outside of the directory is enough, and a change without a file is not known to be inside."""
+    dialogue = begun(allow="edits", stays_inside=partial(stays_inside, "/d"))
+    [asked] = read(dialogue, event("permission.asked", id="per_2", permission="edit", metadata=about))
+    assert isinstance(asked, up.Question)
+    assert asked.blocking
+    assert said(dialogue) == []
+
+
+def rule(permission: str, action: str, pattern: str = "*") -> dict[str, str]:
+    """A rule of opencode's."""
+    return {"permission": permission, "pattern": pattern, "action": action}
+
+
+OURS = [rule("*", "ask"), rule("read", "allow"), rule("bash", "ask"), rule("edit", "ask")]
+
+
+@pytest.mark.parametrize("allow", ["read", "ask", "edits"])
+@pytest.mark.parametrize(
+    ("rules", "free"),
+    [
+        ([rule("*", "allow"), *OURS], ""),
+        ([*OURS, rule("external_directory", "allow", "/data/*")], ""),
+        ([*OURS, rule("bash", "allow")], "bash"),
+        ([*OURS, rule("bash", "allow", "git *")], "bash"),
+        ([*OURS, rule("ed*", "allow", "*.md")], "ed*"),
+        ([*OURS, rule("*", "allow")], "*"),
+        ([rule("bash", "allow")], "bash"),
+    ],
+)
+def test_an_agent_that_is_free_does_not_keep_a_level(allow: Any, rules: list[Any], free: str) -> None:
+    """Rules of one agent follow ours, and the last one decides: then nothing is asked of the model."""
+    dialogue = OpenCodeServer(Request(prompt="hi", allow=allow))
+    dialogue.take()
+    read(dialogue, SESSION)
+    assert [path for _, path, _ in said(dialogue)] == ["/agent"]
+    agents = [{"name": "plan", "permission": OURS}, {"name": "build", "permission": rules}]
+    updates = read(dialogue, {"id": AGENTS, "status": 200, "body": agents})
+    if not free:
+        assert updates == []
+        assert [path.rpartition("/")[2] for _, path, _ in said(dialogue)] == ["prompt_async"]
+        return
+    [end] = updates
+    assert isinstance(end, up.Result)
+    assert f"allows `{free}` to its agent 'build' without asking" in (end.reason or "")
+    assert said(dialogue) == []
+    assert dialogue.over
+
+
+@pytest.mark.parametrize("body", [[], None, {"error": "x"}, "text"])
+def test_agents_that_are_not_known_keep_no_level(body: Any) -> None:
+    """An answer without agents is no sign that they ask."""
+    dialogue = OpenCodeServer(Request(prompt="hi", allow="ask"))
+    read(dialogue, SESSION)
+    [end] = read(dialogue, {"id": AGENTS, "status": 200, "body": body})
+    assert isinstance(end, up.Result)
+    assert end.is_error
+
+
+def test_the_variable_of_a_level() -> None:
+    """What acts is asked about or denied; where the configuration decides there is no variable."""
+    for allow in ("own", "all"):
+        assert registry.command("opencode", "server", Request(prompt="hi", allow=allow)).env == {}
+    acting: dict[Level, str] = {"read": "deny", "ask": "ask", "edits": "ask"}
+    for allow, acts in acting.items():
+        text = registry.command("opencode", "server", Request(prompt="hi", allow=allow)).env["OPENCODE_PERMISSION"]
+        permission = json.loads(text)
+        assert {permission[name] for name in ("*", "bash", "edit", "webfetch")} == {acts}
+        assert permission["read"]["*"] == "allow"
+        assert permission["read"]["*.env"] == "ask"
 
 
 def test_questions_of_the_model() -> None:

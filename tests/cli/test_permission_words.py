@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from penstock.adapter import Allow
+from penstock.adapter import Level
 from penstock.agents.registry import AGENTS
 from penstock.cli.advice import permission_words
 from penstock.cli.options import RunOptions
@@ -15,33 +15,49 @@ from penstock.sinks.text.edits import Paths
 from penstock.sinks.text.run_summary import Guidance, RunFacts
 
 
-def words(agent: str, route: str, allow: str = "default", *, can_ask: bool = True, args: Any = None) -> str:
+def words(
+    agent: str, route: str, level: Level, *, can_ask: bool = True, is_confined: bool = False, args: Any = None
+) -> str:
     """Return the words for a run with these options."""
-    return permission_words(agent, route, RunOptions(asked={"allow": allow, "args": args}), can_ask=can_ask)
+    options = RunOptions(asked={"args": args})
+    return permission_words(agent, route, level, options, can_ask=can_ask, is_confined=is_confined)
 
 
 @pytest.mark.parametrize(
-    ("agent", "route", "allow", "expected"),
+    ("agent", "route", "level", "expected"),
     [
-        ("claude", "server", "default", "asks"),
+        ("claude", "server", "ask", "asks"),
+        ("claude", "server", "own", "asks"),
+        ("claude", "server", "read", "asked to read only"),
         ("claude", "server", "edits", "edits here, asks for more"),
         ("claude", "server", "all", "does everything unasked"),
-        ("claude", "exec", "default", "reads only"),
+        ("claude", "exec", "own", "reads only"),
         ("claude", "exec", "edits", "edits here, more is denied"),
-        ("codex", "server", "default", "asks"),
+        ("codex", "server", "ask", "asks"),
         ("codex", "server", "edits", "edits here, asks for more"),
-        ("gemini", "exec", "default", "reads only"),
-        ("gemini", "acp", "default", "asks"),
-        ("opencode", "exec", "default", "follows its own settings"),
+        ("gemini", "exec", "own", "reads only"),
+        ("gemini", "acp", "ask", "asks"),
+        ("opencode", "server", "ask", "asks"),
+        ("opencode", "server", "edits", "edits here, asks for more"),
+        ("opencode", "exec", "own", "follows its own settings"),
         ("opencode", "server", "all", "does everything unasked"),
-        ("pi", "exec", "default", "does everything unasked"),
-        ("acp:some-agent --acp", "acp", "default", "asks"),
-        ("of-a-configuration", "exec", "default", ""),
+        ("pi", "exec", "own", "does everything unasked"),
+        ("acp:some-agent --acp", "acp", "own", "asks"),
+        ("of-a-configuration", "exec", "own", ""),
     ],
 )
-def test_the_words_are_those_of_the_route_and_the_level(agent: str, route: str, allow: str, expected: str) -> None:
+def test_the_words_are_those_of_the_route_and_the_level(agent: str, route: str, level: Level, expected: str) -> None:
     """The same words mean the same for every agent; an agent without facts has none."""
-    assert words(agent, route, allow) == expected
+    assert words(agent, route, level) == expected
+
+
+def test_an_agent_only_reads_where_it_is_confined() -> None:
+    """Elsewhere it was asked to."""
+    for agent, facts in AGENTS.items():
+        for route, levels in facts.allows.items():
+            if "read" in levels and levels["read"].kind == "reads":
+                assert words(agent, route, "read", is_confined=True) == "reads only"
+                assert words(agent, route, "read") == "asked to read only"
 
 
 def test_no_agent_is_said_to_ask_where_nobody_can_answer() -> None:
@@ -51,19 +67,19 @@ def test_no_agent_is_said_to_ask_where_nobody_can_answer() -> None:
             assert {words(agent, route, allow, can_ask=False) for allow in levels}.isdisjoint(
                 {"asks", "edits here, asks for more"}
             )
-    assert words("claude", "server", can_ask=False) == "its questions are rejected"
+    assert words("claude", "server", "ask", can_ask=False) == "its questions are rejected"
 
 
 def test_every_level_that_a_route_has_is_said() -> None:
     """No agent with facts starts without its permission in the first line."""
     for agent, facts in AGENTS.items():
         for route, levels in facts.allows.items():
-            assert {allow for allow in get_args(Allow) if words(agent, route, allow)} == set(levels)
+            assert {allow for allow in get_args(Level) if words(agent, route, allow)} == set(levels)
 
 
 def test_arguments_of_the_user_leave_the_permission_open() -> None:
     """They may contain the agent's own flag for another permission."""
-    assert words("claude", "server", args=["--dangerously-skip-permissions"]) == ""
+    assert words("claude", "server", "ask", args=["--dangerously-skip-permissions"]) == ""
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,8 @@ def test_answers_in_words() -> None:
     words = [
         answer_in_words(QuestionAnswered("q", "person", "allow_once", agent="x"), asked),
         answer_in_words(QuestionAnswered("q", "allow", "allow_once", agent="x"), asked),
+        answer_in_words(QuestionAnswered("q", "allow", "reject_once", agent="x"), asked),
+        answer_in_words(QuestionAnswered("q", "allow", agent="x"), None),
         answer_in_words(QuestionAnswered("q", "nobody", "reject_once", agent="x"), asked),
         answer_in_words(QuestionAnswered("q", "withdrawn", agent="x"), asked),
         answer_in_words(QuestionAnswered("q", "person", text="use ls", agent="x"), asked),
@@ -155,6 +157,8 @@ def test_answers_in_words() -> None:
     assert words == [
         "allow once",
         "allow once (allowed in advance)",
+        "rejected: it may only read",
+        "rejected: it may only read",
         "reject once (nobody could be asked)",
         "no longer asked",
         "use ls",

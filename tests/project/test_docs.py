@@ -201,7 +201,7 @@ def test_agents_allow_edits() -> None:
     """The table of flags leaves out `--allow edits` exactly where the facts of an agent's plain command do."""
     page = (ROOT / "docs/agents/README.md").read_text("utf-8").split("adds these flags:")[1].split("On the others:")[0]
     refused: dict[str, bool] = {}
-    for names, edits in re.findall(r"^\| ([a-z, ]+) \|([^|]*)\|[^|]*\|$", page, re.MULTILINE):
+    for names, edits in re.findall(r"^\| ([a-z, ]+) \|[^|]*\|([^|]*)\|[^|]*\|$", page, re.MULTILINE):
         refused |= dict.fromkeys(names.split(", "), edits.strip() == "not supported")
     del refused["agent"]
     assert refused == {name: "edits" not in registry.AGENTS[name].routes["exec"].supports for name in refused}
@@ -210,9 +210,12 @@ def test_agents_allow_edits() -> None:
 
 @pytest.mark.parametrize("agent", [name for name, facts in registry.AGENTS.items() if not facts.no_command])
 def test_agents_say_what_they_may_do(agent: str) -> None:
-    """The facts of an agent say what it does at each level of `allow` that a route supports, and at no other."""
+    """The facts of an agent say what it does at each level that a route supports, and at no other."""
     facts = registry.AGENTS[agent]
-    supported = {route: {"default", "all"} | ({"edits"} & set(found.supports)) for route, found in facts.routes.items()}
+    supported = {
+        route: {"own", "all"} | ({"read", "ask", "edits"} & set(found.supports))
+        for route, found in facts.routes.items()
+    }
     assert {route: set(allows) for route, allows in facts.allows.items()} == supported
 
 

@@ -125,7 +125,7 @@ def _use(made: object) -> None:
         ("agent", "timeout", True, "timeout is True; expected a number of seconds above 0, or None"),
         ("agent", "timeuot", 5, "there is no option 'timeuot'; did you mean 'timeout'?"),
         ("agent", "args", "--flag", "args is '--flag'; expected a list of strings without NUL characters"),
-        ("agent", "allow", "some", "allow is 'some'; expected one of default, edits, all"),
+        ("agent", "allow", "some", "allow is 'some'; expected one of default, read, ask, edits, all, own"),
         ("agent", "name", 5, "name is 5; expected a string that is not empty"),
         ("run", "prompt", None, "prompt is None; expected a string"),
         ("run", "fork", "yes", "fork is 'yes'; expected True or False"),

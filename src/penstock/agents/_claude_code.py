@@ -107,6 +107,10 @@ IGNORE_PROJECT = ("--setting-sources=user", "--add-dir=.")
 them; it counts as that of a directory which is added."""
 
 
+_CHANGING_TOOLS = ("Edit", "Write", "NotebookEdit")
+"""Tools that change files. Commands that may change something are asked about, and the run rejects that."""
+
+
 def _options(request: Request) -> tuple[str, ...]:
     return (
         *option("--model", request.model),
@@ -115,6 +119,8 @@ def _options(request: Request) -> tuple[str, ...]:
         *limits(request, CLAUDE_LIMIT_FLAGS),
         *granted(
             request,
+            read=("--permission-mode=default", *each("--disallowed-tools", _CHANGING_TOOLS)),
+            ask=("--permission-mode=default",),
             edits=("--permission-mode=acceptEdits",),
             everything=("--permission-mode=bypassPermissions",),
         ),

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from penstock.adapter import Allow, Feature, Limit, Longest
+from penstock.adapter import Feature, Level, Limit, Longest
 from penstock.agents._project_files import ProjectFiles
 from penstock.events import Cause
 
@@ -24,7 +24,7 @@ own settings, changes files, or does everything."""
 
 
 class Permission(msgspec.Struct, frozen=True):
-    """Effect of one level of `allow` on an agent, in words for people."""
+    """Effect of one level on an agent, in words for people."""
 
     kind: PermissionKind
 
@@ -99,8 +99,6 @@ class AcpQuirks(msgspec.Struct, frozen=True, kw_only=True):
     start_arguments: str = ""
     """Regular expression of the versions that use the model, the effort and the instructions in their start arguments.
     Any other version must offer the protocol's way, else the run is an error. "": no version does."""
-    asking_modes: Mapping[str, str] = {}
-    """Modes in which a model decides what is allowed, each with the mode that asks a person instead."""
     ignore_project: Mapping[str, object] = {}
     """`_meta` of the request that opens a session, by which the agent ignores the project's own settings."""
 
@@ -204,8 +202,8 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     """There are recordings of the real agent."""
     stream: str = ""
     """Command that prints the agent's stream of events, in pieces if it can; "" if it has no such stream."""
-    allows: Mapping[str, Mapping[Allow, Permission]] = {}
-    """Effect of each level of `allow`, by route; levels that a route does not support are left out."""
+    allows: Mapping[str, Mapping[Level, Permission]] = {}
+    """Effect of each level, by route; those that a route cannot keep are left out, and rejected before the start."""
     efforts: tuple[str, ...] = ()
     """Levels of effort, the least first; () if the model decides which there are."""
     profiles: bool = False
@@ -233,7 +231,7 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def never_asks(self) -> bool:
         """Whether the agent does everything unasked, on each of its routes."""
-        defaults = [levels["default"].kind for levels in self.allows.values() if "default" in levels]
+        defaults = [levels["own"].kind for levels in self.allows.values() if "own" in levels]
         return bool(defaults) and all(kind == "all" for kind in defaults)
 
     def default_name(self, *, can_answer: bool) -> str:
@@ -242,6 +240,17 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
         `can_answer`: somebody can answer the agent's questions while it runs.
         """
         return next(name for name, route in self.routes.items() if can_answer or not route.needs_answers)
+
+    @property
+    def asking(self) -> tuple[str, ...]:
+        """Names of the routes that can be made to ask, the best one first."""
+        return tuple(name for name in self.routes if "ask" in self.allows.get(name, {}))
+
+    @property
+    def defaults(self) -> frozenset[str]:
+        """Names of the routes that runs use which name no route and no level."""
+        own = {self.default_name(can_answer=can_answer) for can_answer in (True, False)}
+        return frozenset({*own, *self.asking[:1]})
 
 
 STREAM_JSON_TAGS = (

@@ -27,9 +27,16 @@ def piped(request: Request, *argv: str, env: Mapping[str, str] | None = None, un
     return Command(argv=argv, stdin=encoded(request.prompt), env=dict(env or {}), unset=unset)
 
 
-def granted(request: Request, *, edits: tuple[str, ...] = (), everything: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the agent's own flags for `request.allow`; none for `default`, which leaves the agent as it is."""
-    return {"default": (), "edits": edits, "all": everything}[request.allow]
+def granted(
+    request: Request,
+    *,
+    read: tuple[str, ...] = (),
+    ask: tuple[str, ...] = (),
+    edits: tuple[str, ...] = (),
+    everything: tuple[str, ...],
+) -> tuple[str, ...]:
+    """Return the agent's own flags for `request.allow`; none for `own`, which leaves the agent as it is."""
+    return {"own": (), "read": read, "ask": ask, "edits": edits, "all": everything}[request.allow]
 
 
 def limits(request: Request, flags: Mapping[Limit, str]) -> tuple[str, ...]:

@@ -1,10 +1,10 @@
-"""Labels and sentences about the levels of `allow` that several agents share."""
+"""Labels and sentences about the levels of permission that several agents share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.adapter import Allow
+from penstock.adapter import Level
 from penstock.agents._facts import Permission
 
 _ASKS, _READS, _EDITS, _ALL, _OWN = "Asks first", "Only reads", "Edits files", "Does everything", "Its own settings"
@@ -39,27 +39,36 @@ DENIED = reads("It reads. It cannot ask you: everything that needs permission is
 
 EVERYTHING = everything("It changes files and runs any command without asking.")
 
-ACP: Mapping[Allow, Permission] = {
-    "default": asks("Its own settings decide when it asks you."),
-    "edits": edits("It changes files without asking. For everything else, its own settings decide when it asks you."),
+OWN_QUESTIONS = asks("Its own settings decide when it asks you.")
+
+ACP: Mapping[Level, Permission] = {
+    "read": reads("It reads, in its own mode for that. What it asks for is rejected."),
+    "ask": asks("It reads. It asks you before it changes a file or runs a command that may change something."),
+    "edits": edits("It changes files of the directory without asking. It asks you about everything else."),
     "all": EVERYTHING,
+    "own": OWN_QUESTIONS,
 }
 """Levels of an agent that is run by the Agent Client Protocol."""
 
-CLAUDE_SERVER: Mapping[Allow, Permission] = {
-    "default": asks("It reads. It asks you before it changes a file, or runs a command that is not harmless."),
+_CLAUDE_READS = reads("It reads, and runs commands that change nothing. It has no tools that change files.")
+
+CLAUDE_SERVER: Mapping[Level, Permission] = {
+    "read": _CLAUDE_READS,
+    "ask": asks("It reads. It asks you before it changes a file, or runs a command that is not harmless."),
     "edits": edits(
         "It changes files, and runs commands that only handle files of the directory (`touch`). It asks about others."
     ),
     "all": EVERYTHING,
+    "own": OWN_QUESTIONS,
 }
 """Levels of the two-way stream of Claude Code."""
 
-CLAUDE_EXEC: Mapping[Allow, Permission] = {
-    "default": DENIED,
+CLAUDE_EXEC: Mapping[Level, Permission] = {
+    "read": _CLAUDE_READS,
     "edits": edits(
         "It changes files, and runs commands that only handle files of the directory (`touch`). Others are denied."
     ),
     "all": EVERYTHING,
+    "own": DENIED,
 }
 """Levels of the plain command of Claude Code."""

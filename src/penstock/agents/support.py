@@ -33,6 +33,8 @@ def _field(name: str, what: str, help: str = "") -> FeatureUse:
 FEATURES: Mapping[Feature, FeatureUse] = {
     "resume": _field("session_id", "resume a session", "each run is a conversation of its own"),
     "fork": _field("fork", "fork a session", "leave it out: the session itself can be resumed"),
+    "read": FeatureUse(lambda request: request.allow == "read", lambda request: "be kept from changing anything"),
+    "ask": FeatureUse(lambda request: request.allow == "ask", lambda request: "ask before it changes something"),
     "edits": FeatureUse(lambda request: request.allow == "edits", lambda request: "be allowed edits alone"),
     "args": FeatureUse(
         lambda request: bool(request.args),
@@ -59,9 +61,14 @@ FEATURES: Mapping[Feature, FeatureUse] = {
 }
 """All features; the first one that an agent lacks is reported."""
 
-_OF_ONE_AGENT: frozenset[Feature] = frozenset({"resume", "fork", "edits", "args", "system_prompt_on_resume"})
+_OF_ONE_AGENT: frozenset[Feature] = frozenset(
+    {"resume", "fork", "read", "ask", "edits", "args", "system_prompt_on_resume"}
+)
 """Features for which another agent is not a replacement: its sessions, arguments and permissions are different ones."""
 
+
+LEVELS: Collection[Feature] = ("read", "ask", "edits")
+"""Levels of permission that not every route can keep."""
 
 LIMIT_FLAGS: Mapping[Feature, str] = {
     "max_cost": "--max-cost",
@@ -94,7 +101,7 @@ def support_error(
     if not help and not used & _OF_ONE_AGENT:
         help = _agents_with(used, agents)
     if not help and facts is not None:
-        help = _routes_with({lacking}, facts) or (_permissions(facts, route) if lacking == "edits" else "")
+        help = _routes_with({lacking}, facts) or (_permissions(facts, route) if lacking in LEVELS else "")
     help = help or FEATURES[lacking].help or _agents_with({lacking}, agents)
     return unsupported(agent, FEATURES[lacking].what(request), can=help)
 
@@ -122,7 +129,7 @@ def _routes_with(wanted: set[Feature], facts: AgentFacts) -> str:
 
 def _permissions(facts: AgentFacts, route: str) -> str:
     levels = facts.allows[route]
-    return f"by default: {levels['default'].text} With 'all': {levels['all'].text}"
+    return f"by its own default: {levels['own'].text} With --allow all: {levels['all'].text}"
 
 
 def _agents_with(wanted: set[Feature], agents: Mapping[str, AgentFacts]) -> str:
@@ -130,7 +137,7 @@ def _agents_with(wanted: set[Feature], agents: Mapping[str, AgentFacts]) -> str:
     able = []
     for name, facts in agents.items():
         routes = [route for route, found in facts.routes.items() if wanted <= found.features]
-        defaults = {facts.default_name(can_answer=can_answer) for can_answer in (True, False)}
+        defaults = facts.defaults
         if routes and not facts.no_command:
             able.append(name if defaults <= set(routes) else f"{name} --route {routes[0]}")
     return f"these agents can: {', '.join(able)}" if able else ""

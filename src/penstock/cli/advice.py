@@ -12,6 +12,7 @@ from penstock.run.spec import OPTIONS
 from penstock.sinks.text.run_summary import EVERYTHING_UNASKED
 
 if TYPE_CHECKING:
+    from penstock.adapter import Level
     from penstock.agents._facts import PermissionKind
     from penstock.cli.options import RunOptions
 
@@ -52,7 +53,9 @@ def resume_command(agent: str, cwd: str | None, session_id: str | None, options:
     return f'{command} "…"' if command.isprintable() else ""
 
 
-def permission_words(agent: str, route: str, options: RunOptions, *, can_ask: bool) -> str:
+def permission_words(
+    agent: str, route: str, level: Level, options: RunOptions, *, can_ask: bool, is_confined: bool
+) -> str:
     """Return what the agent may do in this run, in a few words; "" if its facts do not say.
 
     Arguments that are passed on to the agent (`--args`) can change its permission, so nothing is said with these.
@@ -60,21 +63,22 @@ def permission_words(agent: str, route: str, options: RunOptions, *, can_ask: bo
     """
     facts = AGENTS.get("acp" if agent.startswith("acp:") else agent.partition("/")[0])
     levels = facts.allows.get(route, {}) if facts is not None else {}
-    found, default = levels.get(options.asked["allow"]), levels.get("default")
+    found = levels.get(level)
     if found is None or options.asked["args"]:
         return ""
-    asks = default is not None and default.kind == "asks"
+    if level == "read" and found.kind == "reads":
+        return _PERMISSIONS["reads"] if is_confined else "asked to read only"
     if found.kind == "asks":
         return "asks" if can_ask else "its questions are rejected"
-    if found.kind == "edits" and asks and can_ask:
+    if found.kind == "edits" and "ask" in levels and can_ask:
         return "edits here, asks for more"
     return _PERMISSIONS[found.kind]
 
 
-def allow_advice(agent: str, route: str, options: RunOptions) -> str:
+def allow_advice(agent: str, route: str, level: Level) -> str:
     """Return how actions of the agent that were refused can be allowed; "" if they all are already."""
-    ways = {"default": ["--allow edits", "--allow all"], "edits": ["--allow all"]}.get(options.asked["allow"], [])
+    ways = {"edits": ["--allow all"], "all": []}.get(level, ["--allow edits", "--allow all"])
     facts = AGENTS.get(agent.partition("/")[0])
-    if ways and facts is not None and "acp" in facts.routes and route == "exec":
-        ways = [*ways, "--route acp to be asked"]
+    if ways and facts is not None and facts.asking and route not in facts.asking:
+        ways = [*ways, "--allow ask to be asked"]
     return ", or ".join(ways)

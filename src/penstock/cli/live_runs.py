@@ -135,8 +135,8 @@ class LiveRuns:
             is_confined=run.confinement.mode == "on",
             not_confined=run.confinement.problem,
             resume=lambda session: self._resume_command(run, session),
-            allow=allow_advice(agent, run.route, self._options),
-            permission=self._permission(agent, run.route),
+            allow=allow_advice(agent, run.route, run.allow),
+            permission=self._permission(agent, run),
             prompt=self._factory.prompt,
             began_ms=time.time_ns() // 1_000_000,
         )
@@ -146,12 +146,15 @@ class LiveRuns:
 
         return ShownRun(run, Showing(sink), Silence(time.monotonic(), is_early=not self._is_quiet))
 
-    def _permission(self, agent: str, route: str) -> str:
+    def _permission(self, agent: str, run: Run) -> str:
         """Return what an agent may do, in words; "" if a configured command may have flags that change it."""
         command = self._config.agent(agent).command
         if command is not None and len(command) > 1:
             return ""
-        return permission_words(agent, route, self._options, can_ask=self._factory.can_ask)
+        is_confined = run.confinement.mode == "on"
+        return permission_words(
+            agent, run.route, run.allow, self._options, can_ask=self._factory.can_ask, is_confined=is_confined
+        )
 
     def _resume_command(self, run: Run, session_id: str) -> str:
         """Return the command that continues the conversation of a run; "" if none is to be shown."""

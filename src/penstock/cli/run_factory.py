@@ -14,6 +14,7 @@ from penstock.errors import AgentNotFound, UsageError
 from penstock.run.history import History
 
 if TYPE_CHECKING:
+    from penstock.adapter import Level
     from penstock.cli.worktree import RunTrees
     from penstock.config.settings import Config
     from penstock.run.run import Run
@@ -66,6 +67,21 @@ class RunFactory:
 
     def _session(self, name: str) -> str | None:
         return _newest_session(name, self._options) if self._options.resumes_newest else None
+
+    def _route(self, name: str, session_id: str | None) -> str | None:
+        """Return the route on which a conversation began, if it has to stay there; None if any other resumes it too.
+
+        A conversation over ACP is the agent's other kind in some programs.
+        """
+        facts = AGENTS.get(name.partition("/")[0])
+        if session_id is None or facts is None or self._options.asked["route"] is not None:
+            return None
+        try:
+            began = History(data_path()).route(name, session_id)
+        except OSError:
+            return None
+        changes = "acp" in (began, *facts.asking[:1]) and began in facts.routes
+        return began if changes else None
 
     def runs(self) -> list[Run]:
         """Return the runs, none of them started.
@@ -130,12 +146,14 @@ class RunFactory:
         from penstock.run.lifecycle import Limits
 
         asked: dict[str, Any] = {**self._options.asked, **other}
+        if (route := self._route(name, asked["session_id"])) is not None:
+            asked["route"] = route
         if self.can_ask:
             asked["limits"] = Limits(counts_questions=False)  # a person who reads a question is not the agent
         agent = Agent(name, {}, self._config)
         run = agent.run(self.prompt, stdin_text=self._stdin_text, label=label, ask=self.can_ask, number=number, **asked)
         if self._options.fails_if_denied:
-            _check_counts_refused(name, run.route)
+            _check_counts_refused(name, run.route, run.allow)
         return run
 
 
@@ -147,12 +165,17 @@ def _trees(options: RunOptions, notify: piped.Notify) -> RunTrees | None:
     return RunTrees(options, notify)
 
 
-def _check_counts_refused(agent: str, route: str) -> None:
+def _check_counts_refused(agent: str, route: str, level: Level) -> None:
     """Check that the number of denied actions is known at the end of a run.
 
     Raises:
         UsageError: it is not.
     """
+    if level == "read":
+        raise UsageError(
+            "with --allow read an agent lacks the tools that would be refused, so --fail-on-refusal cannot work",
+            help="leave it out, or use --allow ask",
+        )
     facts = AGENTS.get("acp" if agent.startswith("acp:") else agent.partition("/")[0])
     routes = facts.routes if facts is not None else {}
     if route in routes and routes[route].counts_refused:

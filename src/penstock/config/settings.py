@@ -66,7 +66,12 @@ OUTPUT: dict[str, Rule] = {
     "detail": _one_of("quiet", "minimal", "normal", "verbose"),
 }
 HISTORY: dict[str, Rule] = {"keep": _switch}
-RUN: dict[str, Rule] = {"sandbox": _one_of("auto", "on", "own", "off")}
+LEVELS = ("read", "ask", "edits", "all", "own")
+"""Levels of permission: those of `penstock.adapter`."""
+RUN: dict[str, Rule] = {
+    "sandbox": _one_of("auto", "on", "own", "off"),
+    "allow": _one_of("default", *LEVELS),
+}
 RUN_RULES: KeyPath = ("run", "rules")
 LOOP: dict[str, Rule] = {
     "check": _words,
@@ -84,7 +89,7 @@ LOOP: dict[str, Rule] = {
     "notify": _text,
     "check_network": _one_of("all", "none"),
 }
-LOOP_ROLE: dict[str, Rule] = {"agents": _words, "model": _text, "allow": _one_of("default", "edits", "all")}
+LOOP_ROLE: dict[str, Rule] = {"agents": _words, "model": _text, "allow": _one_of(*LEVELS)}
 AGENT: dict[str, Rule] = {
     "adapter": _text,
     "label": _text,
@@ -104,6 +109,7 @@ DEFAULTS: dict[KeyPath, Any] = {
     ("output", "prefix"): "agent",
     ("history", "keep"): True,
     ("run", "sandbox"): "auto",
+    ("run", "allow"): "default",
 }
 
 VARIABLES: dict[str, KeyPath] = {
@@ -116,6 +122,7 @@ VARIABLES: dict[str, KeyPath] = {
     "PENSTOCK_MARK_PARTIAL_CONTENT": ("json_streaming", "mark_partial_content"),
     "PENSTOCK_SHOW_UNKNOWN_EVENTS": ("json_streaming", "show_unknown_events"),
     "PENSTOCK_SANDBOX": ("run", "sandbox"),
+    "PENSTOCK_ALLOW": ("run", "allow"),
 }
 """Environment variables and the keys that they set."""
 
@@ -191,6 +198,12 @@ class Config(msgspec.Struct):
 
         found = self.settings.get(RUN_RULES)
         return run_rules.joined([] if found is None else found.value)
+
+    @property
+    def allow(self) -> Literal["default", "read", "ask", "edits", "all", "own"]:
+        """Level of permission of runs for which none is asked."""
+        found = self.settings[("run", "allow")].value
+        return cast(Literal["default", "read", "ask", "edits", "all", "own"], found)
 
     @property
     def webhooks(self) -> list[Webhook]:
@@ -300,6 +313,8 @@ def _apply_file(config: Config, file: str, text: str, of_project: bool) -> None:
         problem, kept = judge(path, value)
         if kept and of_project and path == ("run", "sandbox") and value != "on":
             problem, kept = f'run.sandbox is {shown(value)}; a file of the project can only set "on"', False
+        if kept and of_project and path == ("run", "allow") and not _lowers(value, config.allow):
+            problem, kept = f"run.allow is {shown(value)}; a file of the project can only lower it", False
         if kept and of_project and path == ("notify",):
             problem, kept = "notify is the user's alone; a file of the project cannot set it", False
         if kept and of_project and path == RUN_RULES:
@@ -317,6 +332,15 @@ def _apply_file(config: Config, file: str, text: str, of_project: bool) -> None:
             weaker = config.settings.get(path)
             users = weaker.value if of_project and weaker is not None and weaker.rank == 1 else None
             config.settings[path] = Setting(value, where, 1, of_project, users)
+
+
+_FREEDOM: dict[str, int] = {"read": 0, "ask": 1, "default": 1, "own": 1, "edits": 2, "all": 3}
+"""Order of the levels. What an agent does by its own default is not known here, so only `read` and `ask` are below."""
+
+
+def _lowers(value: str, users: str) -> bool:
+    """Return whether a level allows no more than another one."""
+    return value not in ("own", "default") and _FREEDOM[value] <= _FREEDOM[users]
 
 
 def _error_line(message: str, text: str) -> str:

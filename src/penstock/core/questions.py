@@ -230,9 +230,17 @@ def answer_in_words(answer: QuestionAnswered, question: QuestionAsked | None) ->
     if words is None and answer.option is not None:
         labels = {option.id: option.label for option in (question.options or ())} if question is not None else {}
         words = labels.get(answer.option, answer.option)
+    if answer.by == "allow" and not _allows(answer, question):
+        return "rejected: it may only read"
     if words is None:
         return _UNANSWERED[answer.by]
     return f"{words} ({_WHY[answer.by]})" if answer.by in _WHY else words
+
+
+def _allows(answer: QuestionAnswered, question: QuestionAsked | None) -> bool:
+    """Return whether an answer allows something, as far as the question is known."""
+    kinds = {option.id: option.kind for option in (question.options or ())} if question is not None else {}
+    return answer.option is not None and kinds.get(answer.option, "allow_once") not in _REJECTED
 
 
 _WHY: dict[AnsweredBy, str] = {

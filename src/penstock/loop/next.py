@@ -224,17 +224,14 @@ def _said(it: Round) -> str:
     return " ".join(it.work.reply.split()) if it.work is not None else ""
 
 
-_PERMITTED: dict[Allow, str] = {
-    "default": "; a new loop with --allow edits or all permits them",
-    "edits": "; a new loop with --allow all permits them",
-    "all": "",
-}
-"""How denied edits can be permitted, by what is allowed."""
+_MORE: dict[Allow, str] = {"edits": "all", "all": ""}
+"""Levels at which denied edits are permitted, by the level of the loop."""
 
 
 def _denied_edits(state: LoopState, it: Round) -> str:
     edits = "; ".join(it.work.refused) if it.work is not None else ""
-    how = _PERMITTED[state.settings.work.allow]
+    more = _MORE.get(state.settings.work.allow, "edits or all")
+    how = f"; a new loop with --allow {more} permits them" if more else ""
     return f"nothing was changed, and edits were denied: {edits}{how}"
 
 

@@ -151,6 +151,15 @@ class History:
         """
         return next((run for run in self._newest_first(agent, cwd) if run.session_id), None)
 
+    def route(self, agent: str, session_id: str) -> str | None:
+        """Return the route of the newest run of a conversation; None if it is unknown.
+
+        Raises:
+            OSError: the file exists and cannot be read.
+        """
+        known = (run for run in reversed(self.runs()) if run.agent == agent and run.session_id == session_id)
+        return next((run.route for run in known if run.route is not None), None)
+
     def is_newest(self, record: RunRecord) -> bool:
         """Return whether no `penstock run` of the same agent in the same directory began after this one.
 

@@ -6,6 +6,7 @@ import os
 import shlex
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from shutil import which
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import msgspec
 from penstock.adapter import (
     Command,
     Feature,
+    Level,
     Request,
     Startable,
     Supporting,
@@ -26,7 +28,9 @@ from penstock.agents import registry
 from penstock.config.command_rules import CommandRules
 from penstock.config.data import data_path
 from penstock.errors import AgentNotFound, ConfigError, UsageError, shown
+from penstock.run.directory import stays_inside
 from penstock.run.inputs import request_of
+from penstock.run.levels import with_level
 from penstock.run.planted import settle
 from penstock.run.sandbox import Confinement, automatic
 
@@ -62,6 +66,8 @@ class Launch(msgspec.Struct):
     """Value of `PENSTOCK_RUN` in the environment of its processes."""
     rules: CommandRules = CommandRules()
     """Rules for the commands that the agent asks to run."""
+    allow: Level = "own"
+    """Level of permission in force."""
     number: int | None = None
     secrets: tuple[str, ...] = ()
     """Values that no recording contains: those of the variables and the headers of MCP servers."""
@@ -81,10 +87,14 @@ def plan(spec: RunSpec, config: Config) -> Launch:
         AgentNotFound: its program is not installed.
     """
     name, cwd = spec.agent, _directory(spec.cwd)
-    request = msgspec.structs.replace(checked(request_of(spec)), cwd=cwd)
+    request = msgspec.structs.replace(checked(request_of(spec)), cwd=cwd, stays_inside=partial(stays_inside, cwd))
     own = config.agent(name)
     if not spec.trust:
         _trusted(name, config)
+    facts = registry.AGENTS.get(name.partition("/")[0])
+    asked = config.allow if spec.allow == "default" else spec.allow
+    level, route = with_level(facts, asked, request, spec.route, can_answer=spec.ask)
+    request = msgspec.structs.replace(request, allow=level)
     if spec.command is not None:
         own = msgspec.structs.replace(own, command=list(spec.command), adapter=spec.adapter or own.adapter)
     if name.startswith(ACP):
@@ -96,7 +106,7 @@ def plan(spec: RunSpec, config: Config) -> Launch:
         agent = name
         chosen, reader, start = _configured(name, own, request)
     else:
-        agent, chosen, reader, start = _known(name, own, request, spec)
+        agent, chosen, reader, start = _known(name, own, request, route)
     given = os.environ if spec.environ is None else spec.environ
     inherited = {variable: value for variable, value in given.items() if variable not in start.unset}
     # Some programs, some agents among them, trust PWD more than their real directory. So it is set, as a shell does.
@@ -113,7 +123,8 @@ def plan(spec: RunSpec, config: Config) -> Launch:
         env=whole,
         cwd=cwd,
         mark=uuid.uuid4().hex,
-        confinement=_confinement(agent, program, whole, cwd, spec, config),
+        allow=level,
+        confinement=_confinement(agent, program, whole, cwd, level, spec, config),
         rules=config.command_rules,
         number=spec.number,
         secrets=request.mcp_config.secrets if request.mcp_config is not None else (),
@@ -122,7 +133,7 @@ def plan(spec: RunSpec, config: Config) -> Launch:
 
 
 def _confinement(
-    agent: str, program: str, env: Mapping[str, str], cwd: str, spec: RunSpec, config: Config
+    agent: str, program: str, env: Mapping[str, str], cwd: str, level: Level, spec: RunSpec, config: Config
 ) -> Confinement:
     """Return the confinement of a run.
 
@@ -131,7 +142,7 @@ def _confinement(
     """
     facts = registry.AGENTS.get(agent.partition("/")[0])
     sandbox = spec.sandbox or config.sandbox
-    mode = automatic(facts, spec.allow, spec.surroundings) if sandbox == "auto" else sandbox
+    mode = automatic(facts, level, spec.surroundings) if sandbox == "auto" else sandbox
     settle(str(data_path()))  # before an agent, confined or not, obeys what a killed run has left
     if mode == "off":
         return Confinement()
@@ -144,7 +155,7 @@ def _confinement(
         env=env,
         cwd=cwd,
         files=(*spec.files, *filter(None, (spec.schema, spec.mcp_config))),
-        allow=spec.allow,
+        allow=level,
         surroundings=spec.surroundings,
     )
     return confined(run, mode, is_asked=sandbox != "auto")
@@ -227,15 +238,15 @@ def _words(name: str) -> list[str]:
     return words
 
 
-def _known(name: str, own: AgentConfig, request: Request, spec: RunSpec) -> tuple[str, str, Adapter, Command]:
+def _known(name: str, own: AgentConfig, request: Request, route: str | None) -> tuple[str, str, Adapter, Command]:
     """Return an agent of the registry; its configured `command` replaces its program."""
     base, slash, profile = name.partition("/")
     entry = registry.AGENTS.get(base)
     if entry is None:
-        return _third_party(name, own, request, spec.route)
+        return _third_party(name, own, request, route)
     if entry.no_command:
         raise UsageError(f"{base} has no command of its own", help=entry.no_command)
-    chosen = spec.route or entry.default_name(can_answer=spec.ask)
+    chosen = route or entry.default_name(can_answer=False)
     found = entry.routes.get(chosen)
     if found is None:
         raise UsageError(f"{base} has no route {chosen!r}", expected="one of " + ", ".join(entry.routes))

@@ -31,5 +31,4 @@ def can_resume(agent: str, route: str | None, config: Config) -> bool:
     facts, own = registry.AGENTS.get(agent.partition("/")[0]), config.agent(agent)
     if facts is None:
         return own.command is None or own.protocol == "acp" or any("{session_id}" in word for word in own.command)
-    defaults = {facts.default_name(can_answer=answers) for answers in (True, False)}
-    return all(facts.routes[name].resume for name in ({route} if route else defaults) if name in facts.routes)
+    return all(facts.routes[name].resume for name in ({route} if route else facts.defaults) if name in facts.routes)

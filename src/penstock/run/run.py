@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self
 
 import msgspec
 
+from penstock.adapter import Level
 from penstock.config.rules import STRING, Rules, check
 from penstock.core import diffs
 from penstock.core.health import Health
@@ -130,6 +131,11 @@ class Run:
         return self._spec
 
     @property
+    def allow(self) -> Level:
+        """Level of permission in force."""
+        return self._launch.allow
+
+    @property
     def confinement(self) -> Confinement:
         """Confinement of the agent."""
         return self._launch.confinement
@@ -232,7 +238,6 @@ class Run:
         self._supervisor = Supervisor(
             launch,
             limits,
-            allow=spec.allow,
             ask=spec.ask,
             recording=recording,
             read_pause=self.read_pause,

@@ -9,6 +9,7 @@ import msgspec
 from penstock.run.planted import Watched
 
 if TYPE_CHECKING:
+    from penstock.adapter import Level
     from penstock.agents._facts import AgentFacts
 
 Mode = Literal["on", "own", "off"]
@@ -37,7 +38,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Directory with its caches; "": that of its working directory in the data directory."""
 
 
-def automatic(facts: AgentFacts | None, allow: str, surroundings: Surroundings) -> Mode:
+def automatic(facts: AgentFacts | None, allow: Level, surroundings: Surroundings) -> Mode:
     """Return the mode that `auto` means. `facts` are the agent's, None for a command of the configuration."""
     mode = surroundings.auto
     if allow == "read" or (facts is not None and facts.never_asks):

@@ -92,7 +92,9 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         Allow,
         SpecField(
             one_of(*get_args(Allow)),
-            "what the agent may do without asking: its own default · edits: change files · all: everything",
+            "what the agent may do: read: only look · ask: ask before it changes something · edits: change files here "
+            "without asking · all: everything · own: its own default · default: ask where somebody can answer and the "
+            "agent can ask, else own",
             "--allow",
         ),
     ] = "default"
@@ -278,7 +280,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             session_id=self.session_id,
             fork=self.fork,
             cwd=self.cwd,
-            allow=self.allow,
+            allow="own" if self.allow == "default" else self.allow,
             args=self.args,
             stdin_text=self.stdin_text,
             effort=self.effort,

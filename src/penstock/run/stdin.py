@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.adapter import Dialogue
-from penstock.core.questions import allowed, allowed_by_rule, rejected, resolve
+from penstock.core.questions import PERMISSIONS, allowed, allowed_by_rule, rejected, resolve
 from penstock.events import QuestionAsked
 from penstock.run.process import Process
 from penstock.run.queues import READ_BYTES
 from penstock.updates import Answer, Update
 
 if TYPE_CHECKING:
-    from penstock.adapter import Allow
+    from penstock.adapter import Level
     from penstock.config.command_rules import Verdict
 
 
@@ -26,7 +26,7 @@ class StdinWriter:
     """
 
     def __init__(
-        self, prompt: bytes, dialogue: Dialogue | None, *, allow: Allow, ask: bool, record: Callable[[bytes], None]
+        self, prompt: bytes, dialogue: Dialogue | None, *, allow: Level, ask: bool, record: Callable[[bytes], None]
     ) -> None:
         self.waiting: dict[str, QuestionAsked] = {}
         """Questions of the agent that wait for an answer, by id."""
@@ -79,6 +79,8 @@ class StdinWriter:
             return rejected(question, "rule")
         if self._allow == "all":
             return allowed(question)
+        if self._allow == "read" and question.ask in PERMISSIONS:
+            return rejected(question, "allow")
         if verdict == "allow" and (answer := allowed_by_rule(question)) is not None:
             return answer
         return None if self._ask else rejected(question, "nobody")

@@ -39,7 +39,6 @@ from penstock.stream import Stream
 from penstock.updates import Answer, Notice
 
 if TYPE_CHECKING:
-    from penstock.adapter import Allow
     from penstock.config.command_rules import Verdict
     from penstock.run.launch import Launch
     from penstock.run.recording import RecordingWriter
@@ -68,7 +67,6 @@ class Supervisor:
         launch: Launch,
         limits: Limits,
         *,
-        allow: Allow,
         ask: bool,
         recording: RecordingWriter | None,
         read_pause: float = 0.0,
@@ -89,7 +87,9 @@ class Supervisor:
         self._limits = limits
         self._budget = budget or Budget()
         self._dialogue = launch.reader if isinstance(launch.reader, Dialogue) else None
-        self._stdin = StdinWriter(launch.command.stdin, self._dialogue, allow=allow, ask=ask, record=self._record_sent)
+        self._stdin = StdinWriter(
+            launch.command.stdin, self._dialogue, allow=launch.allow, ask=ask, record=self._record_sent
+        )
         self._recording = recording
         self._record: Record | None = None
         """Record of what a confined run could plant."""

@@ -85,14 +85,29 @@ def test_what_a_permission_does(agents: Agents) -> None:
     def levels(name: str) -> dict[str, str]:
         return {level.allow: level.label for level in of(agents, name).allows}
 
-    full = {"default": "Asks first", "edits": "Edits files", "all": "Does everything"}
-    assert levels("codex") == full
-    assert levels("spoken") == full
-    assert levels("gemini") == {**full, "default": "Only reads"}
-    assert levels("pi") == {"default": "Does everything"}
-    assert levels("cursor") == {"default": "Its own settings", "all": "Does everything"}
-    assert levels("mine") == {"default": "Its own settings"}
+    own, everything = {"own": "Its own settings"}, {"all": "Does everything"}
+    full = {"read": "Only reads", "ask": "Asks first", "edits": "Edits files", **everything, **own}
+    for name in ("codex", "spoken", "claude", "opencode", "gemini"):
+        assert list(levels(name).items()) == [it for it in full.items() if it[0] in levels(name)]
+    assert levels("codex") == levels("spoken") == levels("claude") == levels("opencode") == full
+    assert levels("gemini") == {name: label for name, label in full.items() if name != "own"}, "its own is to read"
+    assert levels("pi") == {"read": "Only reads", **everything}
+    assert levels("cursor") == {**everything, **own}
+    assert levels("mine") == own
     assert "sandbox" in of(agents, "codex").allows[0].text
+
+
+def test_what_a_chat_does_for_which_nothing_is_chosen(agents: Agents) -> None:
+    """It asks if the agent can; one that cannot does what it does by itself, and the level is one of those offered."""
+    defaults = {
+        name: of(agents, name).default_allow for name in ("claude", "gemini", "opencode", "pi", "cursor", "mine")
+    }
+    assert defaults == {
+        "claude": "ask", "gemini": "ask", "opencode": "ask", "pi": "all", "cursor": "own", "mine": "own"
+    }  # fmt: skip
+    assert of(agents, "gemini").route == "acp"
+    for agent in agents.listed():
+        assert agent.default_allow in [level.allow for level in agent.allows]
 
 
 @pytest.mark.parametrize("name", ["claude", "mine", "ccs", "ccs/glm", "ccs/my-profile.2"])
@@ -127,7 +142,7 @@ def test_agents_of_other_nodes(agents: Agents) -> None:
     assert [it.name for it in found if it.available] == ["once", "ollama", "theirs"]
     assert {it.name: it.models for it in found if it.models} == {"ollama": ["m"]}
     assert found[-1].name == "theirs"
-    assert [level.allow for level in found[-1].allows] == ["default", "edits", "all"]
+    assert [level.allow for level in found[-1].allows] == ["edits", "all", "own"]
     assert not any(it.reason for it in found)
 
 

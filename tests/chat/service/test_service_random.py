@@ -45,7 +45,7 @@ async def step(service: Service, chance: random.Random, asked: set[str]) -> None
             if questions:
                 await service.answer(id, chance.choice(questions).id, chance.choice(["Yes, once", "No", "perhaps"]))
         elif what == "change":
-            await service.change(id, allow=chance.choice(["default", "all"]))
+            await service.change(id, allow=chance.choice(["default", "ask", "all"]))
     except ChatError:
         pass
     await asyncio.sleep(chance.choice([0, 0, 0.01, 0.1]))

@@ -83,7 +83,7 @@ def test_the_server_tells_what_it_is(client: httpx.Client) -> None:
     about = client.get("/api/about").json()
     assert about["version"] == __version__
     assert about["default_agent"] == "scripted"
-    assert about["allow"] == ["default", "edits", "all"]
+    assert about["allow"] == ["default", "read", "ask", "edits", "all", "own"]
     assert about["max_prompt_bytes"] == ServiceLimits().max_prompt_bytes
 
 

@@ -47,7 +47,7 @@ test("machines that only serve the page, or have been away for long, are not lis
 });
 
 test("another machine offers its own agents, models and directories", () => {
-  const level = { allow: "default", label: "Asks first", text: "" };
+  const level = { allow: "ask", label: "Asks first", text: "" };
   const agents = [
     { name: "here", installed: true, available: true, allows: [level], models: ["local"] },
     { name: "both", installed: false, available: false, allows: [level], install: "npm install both", reason: "none" },

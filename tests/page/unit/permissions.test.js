@@ -6,15 +6,21 @@ import { test } from "node:test";
 import { chosenLevel, levelFor, levelOf } from "../../../src/penstock/chat/page/text/permissions.js";
 
 const level = (allow) => ({ allow, label: allow, text: "" });
-const FULL = { allows: ["default", "edits", "all"].map(level) };
-const NO_EDITS = { allows: ["default", "all"].map(level) };
-const ONE = { allows: [level("default")] };
+const FULL = { allows: ["read", "ask", "edits", "all", "own"].map(level), default_allow: "ask" };
+const NO_EDITS = { allows: ["ask", "all"].map(level), default_allow: "ask" };
+const ONE = { allows: [level("own")], default_allow: "own" };
+const ALL = { allows: ["read", "all"].map(level), default_allow: "all" };
 
 test("a level that an agent does not have is the one below it", () => {
   assert.equal(levelOf(FULL, "edits").allow, "edits");
-  assert.equal(levelOf(NO_EDITS, "edits").allow, "default");
-  assert.equal(levelOf(ONE, "all").allow, "default");
+  assert.equal(levelOf(NO_EDITS, "edits").allow, "ask");
+  assert.equal(levelOf(ONE, "all").allow, "own");
   assert.equal(levelOf(undefined, "all"), undefined);
+  assert.equal(levelOf(FULL, "own").allow, "own");
+  for (const [agent, found] of [[FULL, "ask"], [ONE, "own"], [ALL, "all"]]) {
+    assert.equal(levelOf(agent, "default").allow, found, "what holds if nothing was chosen");
+  }
+  assert.equal(levelOf(ALL, "own").allow, "all", "it does the same");
 });
 
 test("the level to go on at covers what was refused, and is above that of the chat", () => {
@@ -25,6 +31,8 @@ test("the level to go on at covers what was refused, and is above that of the ch
   assert.equal(next({ refused: 1, needs_allow: "edits" }, "default", NO_EDITS), "all");
   assert.equal(next({ refused: 2 }, "default"), "edits");
   assert.equal(next({ refused: 2 }, "edits"), "all");
+  assert.equal(next({ refused: 2 }, "own"), "edits");
+  assert.equal(next({ refused: 2 }, "read"), "edits");
 });
 
 test("there is nothing to allow if nothing was refused, or no level is left", () => {
@@ -37,8 +45,9 @@ test("there is nothing to allow if nothing was refused, or no level is left", ()
   assert.equal(levelFor({ refused: 1 }, "default", undefined), undefined);
 });
 
+const ALLOWS = { answers: "all", reads: "read", asks: "ask", edits: "edits", own: "own", all: "all" };
 const of = (...kinds) => ({
-  allows: kinds.map((kind, i) => ({ allow: ["default", "edits", "all"][i], kind, label: kind, text: "" })),
+  allows: kinds.map((kind) => ({ allow: ALLOWS[kind], kind, label: kind, text: "" })),
 });
 const CLAUDE = of("asks", "edits", "all");
 const OPENCODE = of("own", "edits", "all");

@@ -98,6 +98,7 @@ def talk(place: Place, short: Limits) -> Start:
             env=dict(os.environ),
             cwd=os.getcwd(),
             mark=os.urandom(8).hex(),
+            allow=options.get("allow", "own"),
         )
         return Run(launch, spec_of({"agent": "talk", "prompt": prompt, "limits": place.patient, **options}))
 
@@ -113,12 +114,20 @@ def test_opened_answered_and_closed(place: Place, talk: Start) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "answer"), [({}, "reject"), ({"allow": "all"}, "allow"), ({"allow": "edits"}, "reject")]
+    ("options", "answer"),
+    [
+        ({}, "reject"),
+        ({"allow": "all"}, "allow"),
+        ({"allow": "edits"}, "reject"),
+        ({"allow": "read", "ask": True}, "reject"),
+    ],
 )
 def test_questions_that_nobody_is_asked(place: Place, talk: Start, options: dict[str, Any], answer: str) -> None:
-    """A question is refused, or allowed where everything is."""
+    """A question is refused, or allowed where everything is. Where it may only read, no person is asked either."""
     with talk("asks", **options) as run:
         events = list(run)
+    [said] = [event for event in events if isinstance(event, QuestionAnswered)]
+    assert said.by == ("allow" if options.get("allow") in ("all", "read") else "nobody")
     assert place.whole(run, events).reply == f"you said hi and answered {answer}"
 
 

@@ -44,6 +44,8 @@ _CHANGING = frozenset({"edit", "delete", "move"})
 _PATCH_TOOLS = frozenset({"apply_patch", "editor"})
 """Tools for edits that some agents do not mark with the kind."""
 _PATCHED = ("name", "title", "kind", "status", "content", "rawInput", "rawOutput", "locations")
+_NAMES_PATH = re.compile(r"path|^(?:file|filename|fileName|source|destination|target|from|to)$", re.IGNORECASE)
+"""Keys of an input whose value is a path."""
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _NAMED_ID = re.compile(r"([a-z][a-z0-9_]*?)(?:__|-\d)")
 _NAMED_TITLE = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*): ")
@@ -242,6 +244,17 @@ def changes_asked(call: AcpCall, patch: dict[str, Any]) -> list[Change] | None:
     shown = from_git(diff, [path]) if isinstance(path, str) and isinstance(diff, str) else None
     proposed = call.proposed
     return proposed if shown is None or (proposed and proposed[0].kind == "add") else shown
+
+
+def paths_asked(call: AcpCall, patch: dict[str, Any]) -> list[str]:
+    """Return the paths of all files that a call for which a permission is asked names."""
+    found = [path for change in changes_asked(call, patch) or () for path in (change.path, change.to) if path]
+    for fields in (call.fields, patch):
+        found += [text_of(as_dict(place).get("path")) for place in as_list(fields.get("locations"))]
+        found += [text_of(as_dict(part).get("path")) for part in as_list(fields.get("content"))]
+        given = as_dict(fields.get("rawInput"))
+        found += [value for key, value in given.items() if isinstance(value, str) and _NAMES_PATH.search(key)]
+    return [path for path in dict.fromkeys(found) if path]
 
 
 def question_of(call: AcpCall, patch: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ import msgspec
 
 from penstock.adapter import Request
 from penstock.agents._json import as_dict, as_list, text_of, text_or
-from penstock.agents.acp.calls import changes_asked, question_of
+from penstock.agents.acp.calls import AcpCall, changes_asked, paths_asked, question_of
 from penstock.agents.acp.causes import AUTH_REQUIRED, cause_of
 from penstock.agents.acp.end import ended, reason_of
 from penstock.agents.acp.inputs import lacking_input, mcp_servers, prompt_blocks
@@ -109,7 +109,6 @@ class Acp:
         self._history_seen = False  # some of it since the last request to synchronize
         self._syncs = 0
         self._steps: deque[tuple[ClientRequest, str, dict[str, str]]] = deque()
-        self._allow_edits = request is not None and request.allow == "edits"
         self._prompted = False
         self._cancelling = False
         self._rejected = False  # a permission, which ends the turn of some agents
@@ -334,11 +333,17 @@ class Acp:
         elif request.effort is not None and not self._uses_arguments:
             return f"{self._who} offers no effort with this model: run it without --effort {request.effort}"
         mode = mode_setting(opened)
-        if mode is not None:
-            asking = self._updates.quirks.asking_modes.get(mode.current)
-            if (wanted := mode_value(mode, request.allow) or asking) is not None:
-                self._plan(ClientRequest.MODE, mode, wanted)
+        wanted = mode_value(mode, request.allow) if mode is not None else None
+        if mode is not None and wanted is not None:
+            self._plan(ClientRequest.MODE, mode, wanted)
+        elif self._needs_mode:
+            return f"{self._who} offers no mode for --allow {request.allow}: use --allow own or --allow all"
         return None
+
+    @property
+    def _needs_mode(self) -> bool:
+        """True if the level cannot be kept in another mode than the one that was set."""
+        return self._request is not None and self._request.allow in ("read", "ask")
 
     def _plan(self, asked: ClientRequest, setting: SessionSetting, value: str, *, always: bool = False) -> None:
         """Plan to set a value, if the setting does not have it. `always`: another step may change the setting."""
@@ -349,7 +354,8 @@ class Acp:
         """Go on, if the answer does not show that the setting has another value."""
         name, value = self._wanted
         now = option_setting(result, name) if name else None
-        if asked is not ClientRequest.MODE and now is not None and now.current != value:
+        is_needed = asked is not ClientRequest.MODE or self._needs_mode
+        if is_needed and now is not None and now.current != value:
             yield self._stopped(f"the agent did not take the {_SET[asked]} {value}; it has {now.current or 'none'}")
             return
         if asked is ClientRequest.MODEL:
@@ -378,7 +384,7 @@ class Acp:
             return
         if self._steps:
             asked, method, params = self._steps.popleft()
-            self._wanted = params.get("configId", ""), params.get("value", "")
+            self._wanted = params.get("configId", ""), params.get("value", params.get("modeId", ""))
             self._send_request(asked, method, {"sessionId": self._session_id, **params})
             return
         self._prompted = True
@@ -389,10 +395,10 @@ class Acp:
         reason, code, cause = reason_of(error), as_dict(error).get("code"), cause_of(error, self._updates.quirks)
         if asked is ClientRequest.RESUME and code == METHOD_NOT_FOUND and self._capabilities.get("loadSession") is True:
             self._open("session/load", {"sessionId": self._request.session_id if self._request is not None else None})
-        elif asked is ClientRequest.MODE:  # the questions are answered instead
+        elif asked is ClientRequest.MODE and not self._needs_mode:  # the questions are answered instead
             yield Notice("permission", f"no other permission mode: {reason}", "warning")
             self._step()
-        elif asked is ClientRequest.MODEL or asked is ClientRequest.EFFORT:
+        elif asked in (ClientRequest.MODEL, ClientRequest.EFFORT, ClientRequest.MODE):
             value = self._model if asked is ClientRequest.MODEL else self._wanted[1]
             yield self._stopped(f"the agent did not take the {_SET[asked]} {value}: {reason}", cause=cause)
         elif asked is None:  # another client's request: perhaps the prompt
@@ -426,11 +432,18 @@ class Acp:
             self._send({"id": id, "result": {"outcome": {"outcome": "cancelled"}}})
             return updates
         allow = question.of_kind("allow_once", "allow_always")
-        if self._allow_edits and call.kind in _EDITS and allow is not None:
+        if allow is not None and self._may_edit(call, patch):
             self._send({"id": id, "result": {"outcome": _selected(allow)}})
             return (*updates, Notice("permission", f"allowed: {asked}", lane=call.lane))
         self._questions[str(id)] = question
         return (*updates, question.as_update(str(id), asked, changes_asked(call, patch)))
+
+    def _may_edit(self, call: AcpCall, patch: dict[str, Any]) -> bool:
+        """Return whether a call only changes files that the agent may change without a question."""
+        request = self._request
+        if request is None or request.allow != "edits" or call.kind not in _EDITS:
+            return False
+        return request.stays_inside(paths_asked(call, patch))
 
     def _updated(self, params: dict[str, Any]) -> Sequence[Update]:
         update = as_dict(params.get("update"))

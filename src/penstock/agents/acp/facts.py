@@ -19,7 +19,7 @@ FACTS = AgentFacts(
         "acp": RouteFacts(
             "acp.dialogue:Acp",
             "",
-            supports=("resume", "fork", "edits", "args", "images", "mcp_config"),
+            supports=("resume", "fork", "read", "ask", "edits", "args", "images", "mcp_config"),
             counts=("max_turns",),
             proposed="fragment",
             made="fragment",

@@ -9,11 +9,25 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from penstock.adapter import Allow
+from penstock.adapter import Level
 from penstock.agents._json import as_dict, as_list, text_of, text_or
 
-_EDITS = ("acceptedits", "autoedit", "autoedits", "acceptedit", "autoacceptedits", "workspacewrite")
+_ASK = ("default", "ask", "readonly", "act", "agent")
+_READ = ("plan", "readonly", *_ASK)
+_EDITS = (
+    "acceptedits",
+    "autoedit",
+    "autoedits",
+    "acceptedit",
+    "autoacceptedits",
+    "workspacewrite",
+    "default",
+    "readonly",
+    "act",
+)
 _ALL = ("bypasspermissions", "yolo", "fullaccess", "agentfullaccess", "dangerfullaccess", "allowall", "autoapproveall")
+_MODES: dict[Level, tuple[str, ...]] = {"read": _READ, "ask": _ASK, "edits": _EDITS, "all": _ALL, "own": ()}
+"""Names of modes by level, the best first. Where a mode asks, the run answers what the level decides."""
 _SIGNS = re.compile(r"[^a-z0-9]")
 
 
@@ -113,14 +127,12 @@ def model_value(setting: SessionSetting, model: str) -> str:
     return ends[0] if len(ends) == 1 else model
 
 
-def mode_value(setting: SessionSetting, allow: Allow) -> str | None:
-    """Return the mode that allows as much; None if there is none, or nothing is to be changed."""
+def mode_value(setting: SessionSetting, level: Level) -> str | None:
+    """Return the mode of a level; None if there is none, or the level is the agent's own."""
     ids = {_SIGNS.sub("", re.split(r"[#/]", choice.id)[-1].lower()): choice.id for choice in setting.choices}
-    wanted = {"default": (), "edits": _EDITS, "all": _ALL}[allow]
-    found = next((ids[word] for word in wanted if word in ids), None)
-    if found is None and allow == "edits" and "readonly" in ids:
-        return ids.get("auto")  # between "read only" and "full access": it edits and does not ask
-    return found
+    if level == "edits" and "readonly" in ids and "auto" in ids:
+        return ids["auto"]  # between "read only" and "full access": it edits and does not ask
+    return next((ids[word] for word in _MODES[level] if word in ids), None)
 
 
 def option_setting(answer: dict[str, Any], name: str) -> SessionSetting | None:

@@ -10,7 +10,7 @@ from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS
 
 _LONGEST = Longest(10 * MIB)
 _FEATURES: tuple[Feature, ...] = (
-    "resume", "fork", "edits", "args", "effort", "images", "schema", "mcp_config", "allow_tools", "deny_tools",
+    "resume", "fork", "read", "edits", "args", "effort", "images", "schema", "mcp_config", "allow_tools", "deny_tools",
 )  # fmt: skip
 """Features of claude, without instructions: ccs adds some of its own, and claude uses only the last ones."""
 
@@ -19,7 +19,7 @@ FACTS = AgentFacts(
         "server": RouteFacts(
             "ccs.server:CcsServer",
             "ccs",
-            supports=_FEATURES,
+            supports=(*_FEATURES, "ask"),
             counts=("max_turns", "max_tokens"),
             limit_flags=CLAUDE_LIMIT_FLAGS,
             longest=_LONGEST,

@@ -39,7 +39,7 @@ SERVER_SIGNS = (Sign(types=("control_response",), has=("response.response.availa
 _LONGEST = Longest(10 * MIB)
 _SOURCE = KindSource(reader="claude.printable:names")
 _FEATURES: tuple[Feature, ...] = (
-    "resume", "fork", "edits", "args",
+    "resume", "fork", "read", "edits", "args",
     "effort", "system_prompt", "system_prompt_on_resume", "images", "schema", "mcp_config", "allow_tools", "deny_tools",
 )  # fmt: skip
 
@@ -48,7 +48,7 @@ FACTS = AgentFacts(
         "server": RouteFacts(
             "claude.server:ClaudeServer",
             "claude",
-            supports=_FEATURES,
+            supports=(*_FEATURES, "ask"),
             counts=("max_turns", "max_tokens"),
             limit_flags=CLAUDE_LIMIT_FLAGS,
             longest=_LONGEST,
@@ -78,7 +78,7 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "claude-agent-acp",
             "claude.exec:acp",
-            supports=("resume", "fork", "edits", "args", "images", "mcp_config"),
+            supports=("resume", "fork", "read", "ask", "edits", "args", "images", "mcp_config"),
             counts=("max_turns",),
             proposed="fragment",
             made="diff",

@@ -48,7 +48,7 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "cline",
             "cline.exec:acp",
-            supports=("resume", "edits", "args"),
+            supports=("resume", "read", "ask", "edits", "args"),
             counts=("max_turns",),
             proposed="fragment",
             made="fragment",
@@ -58,7 +58,7 @@ FACTS = AgentFacts(
         ),
     },
     allows={
-        "exec": {"default": _ALL, "all": _ALL},
+        "exec": {"all": _ALL, "own": _ALL},
         "acp": ACP,
     },
     install=npm("cline"),

@@ -100,6 +100,7 @@ class Codex:
             *option("--model", request.model),
             *granted(
                 request,
+                read=("--sandbox=read-only",),
                 edits=("--sandbox=workspace-write",),
                 everything=("--dangerously-bypass-approvals-and-sandbox",),
             ),

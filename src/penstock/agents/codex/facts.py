@@ -36,6 +36,7 @@ SERVER_SIGNS = (
     Sign(has=("result.userAgent", "result.codexHome"), lacks=("jsonrpc",)),
 )
 
+_READS = reads("It reads and runs commands, in a read-only sandbox. What needs more fails.")
 _ALL = everything("It changes files and runs any command, without a sandbox and without asking.")
 
 FACTS = AgentFacts(
@@ -43,7 +44,19 @@ FACTS = AgentFacts(
         "server": RouteFacts(
             "codex.server:CodexServer",
             "codex",
-            supports=("resume", "fork", "edits", "args", "effort", "system_prompt", "images", "schema", "mcp_config"),
+            supports=(
+                "resume",
+                "fork",
+                "read",
+                "ask",
+                "edits",
+                "args",
+                "effort",
+                "system_prompt",
+                "images",
+                "schema",
+                "mcp_config",
+            ),
             counts=("max_turns", "max_tokens"),
             longest=_LONGEST,
             proposed="diff",
@@ -61,7 +74,7 @@ FACTS = AgentFacts(
             "codex.exec:Codex",
             "codex",
             live=False,
-            supports=("resume", "fork", "edits", "args", "effort", "system_prompt", "images", "schema"),
+            supports=("resume", "fork", "read", "edits", "args", "effort", "system_prompt", "images", "schema"),
             counts=("max_turns",),
             longest=_LONGEST,
             proposed="names",
@@ -73,7 +86,7 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "codex-acp",
             "codex.exec:acp",
-            supports=("resume", "edits", "args", "effort", "system_prompt", "images", "mcp_config"),
+            supports=("resume", "read", "ask", "edits", "args", "effort", "system_prompt", "images", "mcp_config"),
             counts=("max_turns",),
             proposed="fragment",
             made="fragment",
@@ -84,24 +97,25 @@ FACTS = AgentFacts(
     },
     allows={
         "server": {
-            "default": asks(
-                "It reads, in a read-only sandbox, and asks you before it does more. Your own settings can change that."
-            ),
+            "read": _READS,
+            "ask": asks("It reads and runs commands, in a read-only sandbox. It asks you before it does more."),
             "edits": edits(
                 "It changes files and runs commands inside the directory, in a sandbox. It asks before it does more."
             ),
             "all": _ALL,
+            "own": asks("Its own settings decide. Without any it reads, in a read-only sandbox, and asks for more."),
         },
         "exec": {
-            "default": reads("It reads, in a read-only sandbox. It cannot ask you: what needs more fails."),
+            "read": _READS,
             "edits": edits(
                 "It changes files and runs commands inside the directory, in a sandbox. What needs more fails."
             ),
             "all": _ALL,
+            "own": reads("It reads, in a read-only sandbox. It cannot ask you: what needs more fails."),
         },
         "acp": {
             **ACP,
-            "default": asks("It reads. It asks you before it changes a file or uses the network."),
+            "ask": asks("It reads. It asks you before it changes a file or uses the network."),
             "all": _ALL,
         },
     },
@@ -128,7 +142,6 @@ FACTS = AgentFacts(
         marks_sub_agents=True,
         counts="after",
         start_arguments=r"0\.",
-        asking_modes={"agent": "read-only"},
     ),
     project_files=ProjectFiles(starts=(".codex", SKILLS), instructs=(AGENTS_MD, "AGENTS.override.md")),
     state=(

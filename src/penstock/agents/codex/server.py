@@ -52,8 +52,10 @@ NO_SUCH_METHOD = -32601
 """JSON-RPC's error code for an unknown method. Without an answer the turn would wait for ever."""
 
 _ALLOWED: dict[str, dict[str, str]] = {
-    "default": {},  # the user's settings; codex's own are a read-only sandbox, and to ask for more
-    "edits": {"sandbox": "workspace-write"},
+    "read": {"sandbox": "read-only", "approvalPolicy": "never"},
+    "ask": {"sandbox": "read-only", "approvalPolicy": "on-request"},
+    "edits": {"sandbox": "workspace-write", "approvalPolicy": "on-request"},
+    "own": {},  # the user's settings; codex's own are a read-only sandbox, and to ask for more
     "all": {"sandbox": "danger-full-access", "approvalPolicy": "never"},
 }
 _SANDBOXES = {"readOnly": "read-only", "workspaceWrite": "workspace-write", "dangerFullAccess": "danger-full-access"}
@@ -130,7 +132,7 @@ class CodexServer:
         codex keeps the permissions of a conversation from turn to turn. A run that goes on with one states its own, so
         that it first asks for the user's settings.
         """
-        if request.session_id is None or request.allow == "all":
+        if request.session_id is None or request.allow != "own":
             self._open(request, {})
         else:
             self._send_request("config/read", includeLayers=False, cwd=".")

@@ -314,7 +314,12 @@ def acp(request: Request) -> Command:
 
 
 def _options(request: Request) -> tuple[str, ...]:
-    allow = granted(request, edits=("--allow-tool=write",), everything=("--allow-all",))
+    allow = granted(
+        request,
+        read=("--deny-tool=write", "--deny-tool=shell"),
+        edits=("--allow-tool=write",),
+        everything=("--allow-all",),
+    )
     # Without the flag a run may begin with the download of another version than the installed one.
     return (
         "--no-auto-update",

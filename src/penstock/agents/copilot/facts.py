@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.adapter import Feature
 from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, RouteFacts, Sign, StateFolder, npm
-from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits
+from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits, reads
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 
 SIGNS = (
@@ -13,8 +13,10 @@ SIGNS = (
 )
 
 _FEATURES: tuple[Feature, ...] = (
-    "resume", "edits", "args", "effort", "images", "mcp_config", "allow_tools", "deny_tools",
+    "resume", "read", "edits", "args", "effort", "images", "mcp_config", "allow_tools", "deny_tools",
 )  # fmt: skip
+
+_READS = reads("It reads. Its tools that change files or run commands are denied.")
 
 FACTS = AgentFacts(
     routes={
@@ -33,7 +35,7 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "copilot",
             "copilot.exec:acp",
-            supports=_FEATURES,
+            supports=(*_FEATURES, "ask"),
             counts=("max_turns",),
             proposed="fragment",
             made="diff",
@@ -43,13 +45,14 @@ FACTS = AgentFacts(
     },
     allows={
         "exec": {
-            "default": DENIED,
+            "read": _READS,
             "edits": edits(
                 "It changes files, also by commands that only write a file (`echo x > f`). Other commands are denied."
             ),
             "all": EVERYTHING,
+            "own": DENIED,
         },
-        "acp": ACP,
+        "acp": {**ACP, "read": _READS},
     },
     install=npm("@github/copilot"),
     tested="1.0.102",

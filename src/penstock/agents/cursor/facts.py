@@ -32,8 +32,8 @@ FACTS = AgentFacts(
     },
     allows={
         "exec": {
-            "default": own_settings("It does what its own settings allow. It cannot ask you: commands are denied."),
             "all": everything("It does everything that its own settings do not forbid, without asking."),
+            "own": own_settings("It does what its own settings allow. It cannot ask you: commands are denied."),
         }
     },
     install="curl https://cursor.com/install -fsS | bash",

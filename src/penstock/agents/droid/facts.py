@@ -41,13 +41,13 @@ FACTS = AgentFacts(
     },
     allows={
         "exec": {
-            "default": own_settings(
-                "It reads, and runs commands that the model itself calls harmless. Any other command ends the run."
-            ),
             "edits": edits(
                 "It changes files, and runs commands that the model itself calls harmless. Any other ends the run."
             ),
             "all": EVERYTHING,
+            "own": own_settings(
+                "It reads, and runs commands that the model itself calls harmless. Any other command ends the run."
+            ),
         }
     },
     install=npm("droid"),

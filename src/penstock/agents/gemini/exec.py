@@ -138,7 +138,10 @@ def acp(request: Request) -> Command:
 
 
 def _options(request: Request) -> tuple[str, ...]:
-    allow = granted(request, edits=("--approval-mode=auto_edit",), everything=("--approval-mode=yolo",))
+    default = ("--approval-mode=default",)  # the user's settings may have another one
+    allow = granted(
+        request, read=default, ask=default, edits=("--approval-mode=auto_edit",), everything=("--approval-mode=yolo",)
+    )
     return (*option("--model", request.model), *allow)
 
 

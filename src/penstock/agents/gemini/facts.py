@@ -29,13 +29,14 @@ SIGNS = (
 )
 
 _FILES = ("bundle/*.js",)
+_READS = reads("It reads. Tools that change files or run commands are not offered to the model.")
 
 FACTS = AgentFacts(
     routes={
         "exec": RouteFacts(
             "gemini.exec:Gemini",
             "gemini",
-            supports=("resume", "edits", "args"),
+            supports=("resume", "read", "edits", "args"),
             counts=("max_turns",),
             longest=Longest(8 * MIB),
             proposed="fragment",
@@ -48,7 +49,7 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "gemini",
             "gemini.exec:acp",
-            supports=("resume", "edits", "args", "images", "mcp_config"),
+            supports=("resume", "read", "ask", "edits", "args", "images", "mcp_config"),
             counts=("max_turns",),
             proposed="diff",
             made="diff",
@@ -61,9 +62,10 @@ FACTS = AgentFacts(
     },
     allows={
         "exec": {
-            "default": reads("It reads. Tools that change files or run commands are not offered to the model."),
+            "read": _READS,
             "edits": edits("It changes files. Commands are not offered to the model."),
             "all": EVERYTHING,
+            "own": _READS,
         },
         "acp": ACP,
     },

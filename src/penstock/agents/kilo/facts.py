@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.adapter import Allow
+from penstock.adapter import Level
 from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, Permission, RouteFacts, StateFolder, npm
 from penstock.agents._permissions import EVERYTHING, edits, own_settings
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
 
-_ASKING: Mapping[Allow, Permission] = {
-    "default": own_settings("Its own settings decide what it does without asking, and what it asks you about."),
+_ASKING: Mapping[Level, Permission] = {
     "edits": edits("It changes files without asking. For everything else, its own settings decide when it asks you."),
     "all": EVERYTHING,
+    "own": own_settings("Its own settings decide what it does without asking, and what it asks you about."),
 }
 
 FACTS = AgentFacts(
@@ -43,8 +43,8 @@ FACTS = AgentFacts(
     allows={
         "acp": _ASKING,
         "exec": {
-            "default": own_settings("Its own settings decide what it does. What they ask about is denied."),
             "all": EVERYTHING,
+            "own": own_settings("Its own settings decide what it does. What they ask about is denied."),
         },
     },
     install=npm("@kilocode/cli"),

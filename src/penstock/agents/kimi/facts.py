@@ -25,7 +25,7 @@ FACTS = AgentFacts(
             tags=("role", "type"),
         )
     },
-    allows={"exec": {"default": EVERYTHING, "all": EVERYTHING}},
+    allows={"exec": {"own": EVERYTHING, "all": EVERYTHING}},
     install=npm("@moonshot-ai/kimi-code"),
     tested="2.1.0",
     stream="kimi --output-format stream-json -p",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
+from penstock.adapter import Level
 from penstock.agents._facts import AgentFacts, Permission, RouteFacts, Sign
 
 _DONE = {"done": (True, False)}
@@ -20,11 +23,11 @@ FACTS = AgentFacts(
         "exec": RouteFacts(
             "ollama.exec:Ollama",
             "",
-            supports=("edits", "effort", "images", "schema"),
+            supports=("read", "ask", "edits", "effort", "images", "schema"),
             signs=SIGNS,
         )
     },
-    allows={"exec": {"default": _NO_TOOLS, "edits": _NO_TOOLS, "all": _NO_TOOLS}},
+    allows={"exec": dict.fromkeys(get_args(Level), _NO_TOOLS)},
     install="see https://ollama.com/download",
     proven=False,
     efforts=("low", "medium", "high"),

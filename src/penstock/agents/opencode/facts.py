@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.adapter import Allow, Feature
+from penstock.adapter import Feature, Level
 from penstock.agents._facts import (
     ACP_SOURCE,
     ACP_TAGS,
@@ -17,7 +17,7 @@ from penstock.agents._facts import (
     StateFolder,
     npm,
 )
-from penstock.agents._permissions import EVERYTHING, edits, own_settings
+from penstock.agents._permissions import EVERYTHING, asks, edits, own_settings, reads
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
 
@@ -30,18 +30,21 @@ EXEC_SIGNS = (
 # The bridge's reports of the server's events. Its answers to requests could be any server's.
 SERVER_SIGNS = (Sign(begins={"event.id": "evt_"}),)
 
-_ASKING: Mapping[Allow, Permission] = {
-    "default": own_settings(
+_OWN: Mapping[Level, Permission] = {
+    "all": EVERYTHING,
+    "own": own_settings(
         "It changes files and runs commands without asking. If its configuration requires permission, it asks you."
     ),
-    "edits": edits(
-        "It changes files and runs commands without asking. If its configuration asks about a command, it asks."
-    ),
-    "all": EVERYTHING,
+}
+_ASKING: Mapping[Level, Permission] = {
+    "read": reads("It reads. Its tools that change files, run commands or use the network are denied."),
+    "ask": asks("It reads. It asks you before it changes a file, runs a command or uses the network."),
+    "edits": edits("It changes files of the directory without asking. It asks you about everything else."),
+    **_OWN,
 }
 
 _SERVER_FEATURES: tuple[Feature, ...] = (
-    "resume", "fork", "edits", "args",
+    "resume", "fork", "read", "ask", "edits", "args",
     "effort", "system_prompt", "system_prompt_on_resume", "images", "schema", "mcp_config", "allow_tools", "deny_tools",
 )  # fmt: skip
 
@@ -78,7 +81,7 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "opencode",
             "opencode.exec:acp",
-            supports=("resume", "fork", "edits", "args", "images", "mcp_config"),
+            supports=("resume", "fork", "args", "images", "mcp_config"),
             counts=("max_turns",),
             proposed="fragment",
             made="diff",
@@ -90,12 +93,12 @@ FACTS = AgentFacts(
     allows={
         "server": _ASKING,
         "exec": {
-            "default": own_settings(
+            "all": EVERYTHING,
+            "own": own_settings(
                 "It changes files and runs commands without asking. What its configuration asks about is denied."
             ),
-            "all": EVERYTHING,
         },
-        "acp": _ASKING,
+        "acp": _OWN,
     },
     install=npm("opencode-ai"),
     tested="1.18.33",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
-from penstock.adapter import Request, as_json_text
+import msgspec
+
+from penstock.adapter import Level, Request, as_json_text
+from penstock.agents._json import as_dict, as_list, text_of
 from penstock.errors import UsageError
 
 
@@ -38,6 +42,45 @@ def prompt_body(request: Request) -> dict[str, Any]:
         "format": None if schema is None else {"type": "json_schema", "schema": schema.value},
     }
     return body | {name: value for name, value in given.items() if value is not None}
+
+
+_READING = {
+    **dict.fromkeys(("glob", "grep", "list", "lsp", "todoread", "todowrite", "skill", "task", "question"), "allow"),
+    "read": {"*": "allow", "*.env": "ask", "*.env.*": "ask", "*.env.example": "allow"},
+}
+_ACTING = ("bash", "edit", "webfetch", "websearch", "codesearch", "external_directory")
+
+
+def permission_variable(level: Level) -> dict[str, str]:
+    """Return the variable with opencode's permissions at a level; none where its configuration decides.
+
+    Changes of files are asked about at `edits` too: the run allows those inside the directory.
+    """
+    if level in ("own", "all"):
+        return {}
+    acts = "deny" if level == "read" else "ask"
+    permission = {"*": acts, **_READING, **dict.fromkeys(_ACTING, acts)}
+    if level == "read":
+        permission["external_directory"] = "allow"  # reading elsewhere
+    return {"OPENCODE_PERMISSION": msgspec.json.encode(permission).decode()}
+
+
+def allowed_unasked(agents: Sequence[Any]) -> str:
+    """Return what an agent of the configuration may do although `permission_variable` rules it out; "" if nothing.
+
+    The last rule that matches decides, and rules of one agent follow those of the variable. `agents` is what the server
+    lists, each with all of its rules.
+    """
+    if not agents:
+        return "actions that it does not list"
+    for agent in map(as_dict, agents):
+        rules = [as_dict(rule) for rule in as_list(agent.get("permission"))]
+        ours = [at for at, rule in enumerate(rules) if rule.get("permission") == rule.get("pattern") == "*"]
+        for rule in rules[ours[-1] + 1 if ours and rules[ours[-1]].get("action") != "allow" else 0 :]:
+            names = text_of(rule.get("permission"))
+            if rule.get("action") == "allow" and any(fnmatchcase(acting, names) for acting in ("bash", "edit")):
+                return f"`{names}` to its agent {text_of(agent.get('name'))!r}"
+    return ""
 
 
 def permission_rules(request: Request) -> list[dict[str, str]]:

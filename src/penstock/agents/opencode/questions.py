@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -36,10 +36,10 @@ Fields = dict[str, Any]
 
 
 class Questions:
-    """Questions that wait for an answer. `edits`: allow changes to files at once."""
+    """Questions that wait for an answer. `may_edit`: whether files of these paths are changed without a question."""
 
-    def __init__(self, edits: bool) -> None:
-        self._edits = edits
+    def __init__(self, may_edit: Callable[[Sequence[str]], bool]) -> None:
+        self._may_edit = may_edit
         self._waiting: dict[str, list[Fields] | None] = {}  # None: a permission
         self._answers: dict[str, Answer] = {}  # ours, until the server confirms them
         self._inputs: BoundedDict[str, Fields] = BoundedDict(MAX_CALLS)  # of the calls that began
@@ -88,7 +88,7 @@ class Questions:
         if not id:
             return (Notice("permission", text, "warning", lane),), False
         self._waiting[id] = None
-        granted = self._edits and permission == "edit"
+        granted = permission == "edit" and self._may_edit(_files(about))
         call_id = text_or(as_dict(said.get("tool")).get("callID"), "") or None
         given = self._inputs.get(call_id or "", {})
         command = text_or(about.get("command"), "") if permission == "bash" else ""
@@ -135,6 +135,14 @@ class Questions:
             return (Answer(id, _OTHERS.get(reply, "withdrawn"), reply if reply in _OTHERS else None, lane=lane),)
         answers = [text_of(answer, ", ") for answer in as_list(said.get("answers"))]
         return (Answer(id, "person" if answers else "withdrawn", text="\n".join(answers) or None, lane=lane),)
+
+
+def _files(about: Fields) -> list[str]:
+    """Return the paths of all files that an edit would change."""
+    files = [about, *(as_dict(file) for file in as_list(about.get("files")))]
+    return [
+        path for file in files for key in ("filepath", "filePath", "movePath") if (path := text_or(file.get(key), ""))
+    ]
 
 
 def _options(said: Fields) -> list[Option]:

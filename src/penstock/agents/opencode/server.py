@@ -14,10 +14,17 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from penstock.adapter import Command, Request
-from penstock.agents._json import as_dict, as_int, text_of, text_or
+from penstock.adapter import Command, Request, nothing_is_inside
+from penstock.agents._json import as_dict, as_int, as_list, text_of, text_or
 from penstock.agents.opencode.errors import cause_of, failure, reason_of, retry
-from penstock.agents.opencode.inputs import mcp_servers, model_of, permission_rules, prompt_body
+from penstock.agents.opencode.inputs import (
+    allowed_unasked,
+    mcp_servers,
+    model_of,
+    permission_rules,
+    permission_variable,
+    prompt_body,
+)
 from penstock.agents.opencode.parts import (
     Part,
     answer_of,
@@ -43,7 +50,7 @@ from penstock.updates import (
     Update,
 )
 
-BEGIN, PROMPT, PREPARE = 1, 2, 0
+BEGIN, PROMPT, PREPARE, AGENTS = 1, 2, 0, -1
 """Ids of the requests that must succeed: the one that returns the session, the prompt, and each of those between."""
 
 KINDS: dict[str, Kind] = {"text": "text", "reasoning": "thinking"}
@@ -82,7 +89,8 @@ class OpenCodeServer:
         self._parts: dict[str, tuple[Kind, str | None]] = {}  # texts that are being written: kind, message
         self._given_up: set[str] = set()  # parts of attempts that were retried
         self._steps: dict[str | None, str | None] = {}  # by lane, the message whose model call goes on
-        self._questions = Questions(request is not None and request.allow == "edits")
+        edits = request is not None and request.allow == "edits"
+        self._questions = Questions(request.stays_inside if request is not None and edits else nothing_is_inside)
         self._busy = self._cancelling = self._aborted = self._replied = False
         self._writing = ""  # the model's message that is not completed
         self._answer: Result | None = None
@@ -110,7 +118,7 @@ class OpenCodeServer:
         model_of(request.model)
         bridge = (sys.executable, "-P", "-m", "penstock.run.http_bridge", "serve", "/event", "--")
         server = ("opencode", "serve", "--port=0", "--hostname=127.0.0.1", *request.args)
-        return Command(argv=(*bridge, *server), program=len(bridge))
+        return Command(argv=(*bridge, *server), program=len(bridge), env=permission_variable(request.allow))
 
     def take(self) -> bytes:
         """Return the requests to make now, a line each, and forget them."""
@@ -171,9 +179,9 @@ class OpenCodeServer:
         """Read the server's answer to a request."""
         status, body, number = as_int(line.get("status")) or 0, line.get("body"), as_int(line.get("id"))
         if 200 <= status < 300:
-            return self._succeeded(number, as_dict(body))
+            return self._agents_known(as_list(body)) if number == AGENTS else self._succeeded(number, as_dict(body))
         reason = reason_of(body) if body else text_of(line.get("error")) or f"the server answered with status {status}"
-        if number not in (BEGIN, PROMPT, PREPARE):
+        if number not in (BEGIN, PROMPT, PREPARE, AGENTS):
             return (Notice("error", reason, "warning"),)
         self.over = self._replied = True
         return (Result(is_error=True, reason=reason, session_id=self._session, cause=cause_of(body)),)
@@ -207,9 +215,24 @@ class OpenCodeServer:
             if rules:
                 self._preparing.append((f"/session/{id}", {"permission": rules}, "PATCH"))
             self._preparing.extend(("/mcp", server, "POST") for server in mcp_servers(self._request))
-            self._proceed()
+            if permission_variable(self._request.allow):
+                self._post("/agent", None, "GET", id=AGENTS)
+            else:
+                self._proceed()
         directory, version = text_or(session.get("directory"), ""), text_or(session.get("version"), "")
         return (RunStart(id, cwd=directory or None, version=version or None),)
+
+    def _agents_known(self, agents: list[Any]) -> Sequence[Update]:
+        """Go on if no agent of the configuration may do unasked what the level of the run rules out."""
+        free = allowed_unasked(agents)
+        if not free:
+            self._proceed()
+            return ()
+        self.over = self._replied = True
+        level = self._request.allow if self._request is not None else ""
+        reason = f"opencode's configuration allows {free} without asking, so that it does not keep --allow {level}: "
+        reason += "remove that, or use --allow own or --allow all"
+        return (Result(is_error=True, reason=reason, session_id=self._session),)
 
     def _enter(self, session: str) -> None:
         self._session = session

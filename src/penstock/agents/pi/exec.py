@@ -16,7 +16,7 @@ from penstock.adapter import Command, Request
 from penstock.agents._causes import cause_of_sdk
 from penstock.agents._edits import path_of, proposed
 from penstock.agents._exit_status import split_status
-from penstock.agents._flags import piped
+from penstock.agents._flags import granted, piped
 from penstock.agents._json import as_dict, as_float, as_int, as_list, media_label, text_of, text_or
 from penstock.agents._unknown import unknown
 from penstock.agents.pi.diff import hunks
@@ -232,7 +232,10 @@ class Pi:
         effort = () if request.effort is None else ("--thinking", request.effort)
         system = () if request.system_prompt is None else ("--append-system-prompt", request.system_prompt)
         images = (f"@{image.path}" for image in request.images)
-        return piped(request, "pi", "--mode", "json", *model, *effort, *system, *session, *request.args, *images)
+        tools = granted(request, read=("--tools", "read,grep,find,ls"), everything=())
+        return piped(
+            request, "pi", "--mode", "json", *tools, *model, *effort, *system, *session, *request.args, *images
+        )
 
     def __init__(self) -> None:
         self._paths: BoundedDict[str, str] = BoundedDict(MAX_CALLS)  # by call, of the edits that run

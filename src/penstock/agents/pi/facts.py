@@ -10,7 +10,7 @@ from penstock.agents._facts import (
     StateFolder,
     npm,
 )
-from penstock.agents._permissions import everything
+from penstock.agents._permissions import everything, reads
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
 
@@ -39,14 +39,14 @@ FACTS = AgentFacts(
             "pi",
             tags=("type", "assistantMessageEvent.type", "message.content.type"),
             source=KindSource(files=_FILES, patterns=_PATTERNS),
-            supports=("resume", "fork", "args", "effort", "system_prompt", "system_prompt_on_resume", "images"),
+            supports=("resume", "fork", "read", "args", "effort", "system_prompt", "system_prompt_on_resume", "images"),
             counts=("max_cost", "max_turns", "max_tokens"),
             proposed="fragment",
             made="diff",
             signs=SIGNS,
         )
     },
-    allows={"exec": {"default": _ALL, "all": _ALL}},
+    allows={"exec": {"read": reads("It reads. It has no other tools."), "all": _ALL, "own": _ALL}},
     install=npm("@earendil-works/pi-coding-agent"),
     tested="0.87.1",
     stream="pi --mode json",

@@ -153,7 +153,10 @@ def acp(request: Request) -> Command:
 
 
 def _options(request: Request) -> tuple[str, ...]:
-    allow = granted(request, edits=("--approval-mode=auto-edit",), everything=("--approval-mode=yolo",))
+    default = ("--approval-mode=default",)  # its own is another one
+    allow = granted(
+        request, read=default, ask=default, edits=("--approval-mode=auto-edit",), everything=("--approval-mode=yolo",)
+    )
     return (
         *option("--model", request.model),
         *allow,

@@ -28,7 +28,7 @@ SIGNS = (
 )
 
 _FEATURES: tuple[Feature, ...] = (
-    "resume", "edits", "args", "system_prompt", "system_prompt_on_resume",
+    "resume", "read", "edits", "args", "system_prompt", "system_prompt_on_resume",
     "schema", "mcp_config", "allow_tools", "deny_tools",
 )  # fmt: skip
 
@@ -55,6 +55,8 @@ FACTS = AgentFacts(
             "qwen.exec:acp",
             supports=(
                 "resume",
+                "read",
+                "ask",
                 "edits",
                 "args",
                 "system_prompt",
@@ -72,7 +74,12 @@ FACTS = AgentFacts(
         ),
     },
     allows={
-        "exec": {"default": DENIED, "edits": edits("It changes files. Commands are denied."), "all": EVERYTHING},
+        "exec": {
+            "read": DENIED,
+            "edits": edits("It changes files. Commands are denied."),
+            "all": EVERYTHING,
+            "own": DENIED,
+        },
         "acp": ACP,
     },
     install=npm("@qwen-code/qwen-code"),

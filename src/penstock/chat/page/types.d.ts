@@ -16,6 +16,7 @@ declare namespace Api {
     route: string;
     asks: boolean;
     allows: Array<Level>;
+    default_allow: "all" | "ask" | "edits" | "own" | "read";
     resumes: boolean;
     install?: string | null;
     models?: Array<string>;
@@ -101,7 +102,7 @@ declare namespace Api {
   interface Changes {
     title?: string | null;
     model?: string | null;
-    allow?: "all" | "default" | "edits";
+    allow?: "all" | "ask" | "default" | "edits" | "own" | "read";
     heartbeat?: Heartbeat | null;
   }
 
@@ -112,7 +113,7 @@ declare namespace Api {
     created_at: number;
     model: string | null;
     title: string | null;
-    allow: "all" | "default" | "edits";
+    allow: "all" | "ask" | "default" | "edits" | "own" | "read";
     heartbeat: Heartbeat | null;
     home: string | null;
     used_at: number;
@@ -248,7 +249,7 @@ declare namespace Api {
   }
 
   interface Level {
-    allow: "all" | "default" | "edits";
+    allow: "all" | "ask" | "edits" | "own" | "read";
     label: string;
     text: string;
     kind: "all" | "answers" | "asks" | "edits" | "own" | "reads";
@@ -350,7 +351,7 @@ declare namespace Api {
     cwd?: string | null;
     model?: string | null;
     title?: string | null;
-    allow?: "all" | "default" | "edits";
+    allow?: "all" | "ask" | "default" | "edits" | "own" | "read";
     home?: string | null;
   }
 

@@ -237,7 +237,7 @@ class About(msgspec.Struct, frozen=True):
     version: str
     default_agent: str
     allow: list[str]
-    """Values of `allow`: what a chat's agent may do without asking."""
+    """Values of `allow`: what a chat's agent may do."""
     max_prompt_bytes: int
     node: str | None = None
     """Name of this node; null if there is one machine."""

@@ -120,7 +120,7 @@ def settings_flags(made: Parser) -> None:
     add("--accept", action="append", default=[], metavar="PATH", help="file, pattern or DIRECTORY/ that is committed "
         "although it is held back by rule; also for resume")  # fmt: skip
     add("--wait", type=seconds_of, metavar="T", help="how long to wait at most until a usage limit resets")
-    add("--allow", choices=("default", "edits", "all"), help="what the worker may do without asking (default: edits)")
+    add("--allow", choices=("read", "edits", "all", "own"), help="what the worker may do (default: edits)")
     add("--model", metavar="M", help="model of the worker")
     add("--route", choices=("exec", "server", "acp"), help="way in which Penstock talks to the worker")
     add("--timeout", type=seconds_of, metavar="T", help="time limit of one agent's step")
@@ -217,7 +217,7 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
     work = _agents(worker, config, "work", words)
     assert work is not None
     reviewers = words.review or config.value("review", "reviewers", default=())
-    reviews = tuple(RoleAgents(agents=_names(text), allow="default") for text in reviewers)
+    reviews = tuple(RoleAgents(agents=_names(text), allow="own") for text in reviewers)
     if not reviews:
         configured = _agents(None, config, "review", None)
         reviews = (configured,) if configured is not None else ()
@@ -228,7 +228,7 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
         candidates=candidates,
         judge=_judge(words, config) if candidates else None,
         reviews=reviews,
-        plan=RoleAgents(agents=work.agents, model=work.model, allow="default") if words.plan else None,
+        plan=RoleAgents(agents=work.agents, model=work.model, allow="own") if words.plan else None,
         plan_is_asked=words.plan == "ask",
         setup=words.setup or config.value("setup", default=""),
         copy_globs=tuple(words.copy or config.value("copy", default=())),
@@ -272,7 +272,7 @@ def _agents(text: str | None, config: LoopConfig, role: str, words: Namespace | 
         return None
     if words is None:
         return RoleAgents(
-            agents=names, model=config.value(role, "model"), allow=config.value(role, "allow", default="default")
+            agents=names, model=config.value(role, "model"), allow=config.value(role, "allow", default="own")
         )
     return RoleAgents(
         agents=names,
@@ -301,7 +301,7 @@ def _candidates(words: Namespace, config: LoopConfig) -> tuple[str, ...]:
 
 def _judge(words: Namespace, config: LoopConfig) -> RoleAgents | None:
     if words.judge:
-        return RoleAgents(agents=_names(words.judge), allow="default")
+        return RoleAgents(agents=_names(words.judge), allow="own")
     return _agents(None, config, "judge", None)
 
 

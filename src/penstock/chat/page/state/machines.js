@@ -24,12 +24,6 @@ const UNKNOWN = {
   asks: false,
   allows: [
     {
-      allow: "default",
-      kind: "own",
-      label: "Its own settings",
-      text: "It does what its settings on that machine allow.",
-    },
-    {
       allow: "edits",
       kind: "edits",
       label: "Edits files",
@@ -41,7 +35,14 @@ const UNKNOWN = {
       label: "Does everything",
       text: "It does everything without asking, if it supports that.",
     },
+    {
+      allow: "own",
+      kind: "own",
+      label: "Its own settings",
+      text: "It does what its settings on that machine allow.",
+    },
   ],
+  default_allow: "own",
   resumes: true,
 };
 

@@ -2,18 +2,22 @@
 
 /** @typedef {Api.ChatView["allow"]} Allow */
 
-/** @type {Allow[]} From the least to the most. */
-const ORDER = ["default", "edits", "all"];
+/** @type {Allow[]} From the least to the most. An agent's own default has no place here: it may be anything. */
+const ORDER = ["read", "ask", "edits", "all"];
 
 /**
- * The level of an agent; one that it does not have is the one below it.
+ * The level of an agent; one that it does not have is the one below it, else what it does by default.
  *
- * @param {Api.AgentView | undefined} agent
+ * @param {Pick<Api.AgentView, "allows" | "default_allow"> | undefined} agent
  * @param {Allow} allow
  */
 export function levelOf(agent, allow) {
+  const named = (/** @type {Allow | undefined} */ name) => agent?.allows.find((level) => level.allow === name);
   const most = ORDER.indexOf(allow);
-  return agent?.allows.findLast((level) => ORDER.indexOf(level.allow) <= most);
+  const below = agent?.allows.findLast(
+    (level) => ORDER.includes(level.allow) && ORDER.indexOf(level.allow) <= most,
+  );
+  return named(allow) ?? below ?? named(agent?.default_allow);
 }
 
 /** @typedef {Api.Level["kind"]} Kind */
@@ -59,10 +63,11 @@ function freest(allows, most) {
  *
  * @param {Pick<Api.TurnView, "refused" | "rejected" | "needs_allow">} turn
  * @param {Allow} allow  Of the chat.
- * @param {Api.AgentView | undefined} agent
+ * @param {Pick<Api.AgentView, "allows" | "default_allow"> | undefined} agent
  */
 export function levelFor({ refused = 0, rejected = 0, needs_allow: needed }, allow, agent) {
   if (refused <= rejected) return undefined;
-  const least = Math.max(ORDER.indexOf(needed ?? "edits"), ORDER.indexOf(allow) + 1);
+  const current = ORDER.indexOf(levelOf(agent, allow)?.allow ?? allow);
+  const least = Math.max(ORDER.indexOf(needed ?? "edits"), current + 1);
   return agent?.allows.find((level) => ORDER.indexOf(level.allow) >= least);
 }

@@ -11,14 +11,16 @@ from typing import get_args
 import msgspec
 from msgspec.structs import replace
 
-from penstock.adapter import Allow, Startable
+from penstock import adapter
+from penstock.adapter import Request, Startable
 from penstock.agents import registry
-from penstock.agents._facts import PermissionKind
+from penstock.agents._facts import Permission, PermissionKind
 from penstock.chat.errors import Invalid, NoSuchAgent
 from penstock.chat.service.agents.ollama import OllamaServer
 from penstock.config.settings import Config
 from penstock.errors import UnknownAgent, nearest
 from penstock.run import launch
+from penstock.run.levels import with_level
 
 OLLAMA = "ollama"
 """Name of the agent that is a server: it has no program to search for."""
@@ -29,10 +31,14 @@ NOT_BY_NAME = frozenset({"acp", "generic"})
 _PROFILE = re.compile(r"ccs/[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
-class Level(msgspec.Struct, frozen=True):
-    """What an agent does at a value of `allow`."""
+OWN_SETTINGS = "Its own settings"
+"""Label of the level `own`."""
 
-    allow: Allow
+
+class Level(msgspec.Struct, frozen=True):
+    """What an agent does at a level of permission."""
+
+    allow: adapter.Level
     label: str
     """Two or three words: "Asks first"."""
     text: str
@@ -43,8 +49,8 @@ class Level(msgspec.Struct, frozen=True):
 
 CONFIGURED = [
     Level(
-        "default",
-        "Its own settings",
+        "own",
+        OWN_SETTINGS,
         "It does what its command in your configuration and its own settings allow.",
         "own",
     )
@@ -52,9 +58,9 @@ CONFIGURED = [
 """The only level of an agent whose whole command line comes from the configuration."""
 
 UNKNOWN = [
-    Level("default", "Its own settings", "It does what its own settings allow.", "own"),
     Level("edits", "Edits files", "It changes files without asking, if it supports that.", "edits"),
     Level("all", "Does everything", "It does everything without asking, if it supports that.", "all"),
+    Level("own", OWN_SETTINGS, "It does what its own settings allow.", "own"),
 ]
 """Levels of an agent of another package, or of an agent that only another node has: its facts are unknown here."""
 
@@ -72,8 +78,10 @@ class AgentView(msgspec.Struct, frozen=True, omit_defaults=True):
     asks: bool
     """True if its questions can be answered while it runs."""
     allows: list[Level]
-    """What it does at each value of `allow` by this route, from the least to the most; others are not supported, or
-    have no effect of their own."""
+    """What it does at each level, from the least to the most, `own` last; others are not supported, or have no effect
+    of their own."""
+    default_allow: adapter.Level
+    """Level of a chat whose `allow` is `default`."""
     resumes: bool
     """True if a chat with it is one conversation; otherwise each turn begins a new one."""
     install: str | None = None
@@ -187,16 +195,40 @@ class Agents:
         for name in self._names:
             entry, own = registry.AGENTS.get(name), self._config.agent(name)
             if entry is not None:
-                program = own.command[0] if own.command else entry.default.program
-                route = entry.default_name(can_answer=True)
-                yield self._view(name, program, route, _levels(name, route), entry.install or None)
+                level, route = self._route(name, self._config.allow)
+                program = own.command[0] if own.command else entry.routes[route].program
+                yield self._view(name, program, route, self._levels(name), level, entry.install or None)
             elif own.protocol == "acp":
-                yield self._view(name, own.command[0] if own.command else "", "acp", _levels("acp", "acp"))
+                yield self._view(name, own.command[0] if own.command else "", "acp", self._levels("acp"), "own")
             else:
                 levels = CONFIGURED if own.command else UNKNOWN
-                yield self._view(name, own.command[0] if own.command else "", "exec", levels)
+                yield self._view(name, own.command[0] if own.command else "", "exec", levels, "own")
 
-    def _view(self, name: str, program: str, route: str, levels: list[Level], install: str | None = None) -> AgentView:
+    def _route(self, name: str, asked: adapter.Allow) -> tuple[adapter.Level, str]:
+        """Return the level and the route of a built-in agent's chat for what is asked."""
+        entry = registry.AGENTS[name.partition("/")[0]]
+        level, route = with_level(entry, asked, Request(prompt=" "), None, can_answer=True)
+        return level, route or entry.default_name(can_answer=True)
+
+    def _levels(self, name: str) -> list[Level]:
+        """Return the levels, the agent's own default last; one that does the same as one before is left out."""
+        found: dict[adapter.Level, Permission] = {}
+        for asked in get_args(adapter.Level):
+            level, route = self._route(name, asked)
+            permission = registry.AGENTS[name.partition("/")[0]].allows.get(route, {}).get(level)
+            if permission is not None and permission not in found.values():
+                found[level] = permission
+        return [_level(level, permission) for level, permission in found.items()]
+
+    def _view(
+        self,
+        name: str,
+        program: str,
+        route: str,
+        levels: list[Level],
+        default: adapter.Level,
+        install: str | None = None,
+    ) -> AgentView:
         models: list[str] = []
         reason = self.blocked(name)
         if reason is not None:
@@ -208,7 +240,9 @@ class Agents:
         else:
             installed = available = not program or which(program, path=self._environ.get("PATH")) is not None
         asks = route != "exec"
-        return AgentView(name, installed, available, route, asks, levels, self.resumes(name), install, models, reason)
+        default = default if any(it.allow == default for it in levels) else levels[-1].allow  # it does the same
+        resumes = self.resumes(name)
+        return AgentView(name, installed, available, route, asks, levels, default, resumes, install, models, reason)
 
     def _without(self, models: list[str] | None) -> str:
         """Return the reason why Ollama is not available."""
@@ -228,21 +262,26 @@ def of_other_nodes(agents: Sequence[AgentView], offered: Mapping[str, list[str]]
     ]
     others = offered.keys() - {agent.name for agent in agents}
     return known + [
-        AgentView(name, True, True, "exec", asks=False, allows=UNKNOWN, resumes=True, models=offered[name])
+        AgentView(
+            name,
+            True,
+            True,
+            "exec",
+            asks=False,
+            allows=UNKNOWN,
+            default_allow="own",
+            resumes=True,
+            models=offered[name],
+        )
         for name in sorted(others)
     ]
 
 
-def _levels(agent: str, route: str) -> list[Level]:
-    """Return the levels from the least to the most; those that do the same as one before are left out."""
-    allows = registry.AGENTS[agent].allows[route]
-    known = [(allow, allows[allow]) for allow in get_args(Allow) if allow in allows]
-    seen = [permission for _, permission in known]
-    return [
-        Level(allow, permission.label, permission.text, permission.kind)
-        for place, (allow, permission) in enumerate(known)
-        if permission not in seen[:place]
-    ]
+def _level(level: adapter.Level, permission: Permission) -> Level:
+    """Return a level as clients see it. What an agent's own settings come to is not known."""
+    if level == "own" and permission.kind not in ("answers", "all"):
+        return Level(level, OWN_SETTINGS, permission.text, "own")
+    return Level(level, permission.label, permission.text, permission.kind)
 
 
 def _starts(name: str) -> bool:
