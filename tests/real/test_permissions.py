@@ -15,7 +15,7 @@ from playing import play
 
 from penstock.agents.registry import AGENTS
 
-_CLAUDE = (".claude/projects/*", ".claude/sessions/*", ".claude/plugins/store/*")
+_CLAUDE = (".claude/projects/*", ".claude/sessions/*", ".claude/shell-snapshots/*", ".claude/plugins/store/*")
 MAY_CHANGE = {
     "claude": _CLAUDE,
     "ccs": (*_CLAUDE, ".cache/*", ".ccs/logs/*"),

@@ -210,7 +210,8 @@ class Supervisor:
         while not self._ended:
             is_paused = self._next_read is not None
             for key, _ in selector.select(self._wait_seconds()):
-                key.data()
+                if selector.get_map().get(key.fd) is key:  # else a handler before it has closed what it reads
+                    key.data()
             if is_paused:
                 self._end_pause()
             if self._stdout_open:

@@ -418,6 +418,7 @@ def test_final_sc4_no_tags_in_stream_or_message(recording: Recording, shorten: C
     """Tags around every text of a run change nothing: neither they nor what stands in them is ever on the page."""
     events = events_of(recording)
     goes_on = any(isinstance(event, MessageEnded) and event.stop_reason == "max_tokens" for event in events)
+    goes_on = goes_on or recording.case == "goeson"  # droid's wire does not say that a text goes on
     if recording.expected["outcome"] != "ok" or goes_on:  # tags in the middle of a text, here of code, are text
         return
     out = played(list(tagged(events)))
