@@ -113,7 +113,7 @@ outdated: $(VENV)/.dev ## ask the registry which agents are newer than those tha
 kinds: $(VENV)/.dev ## write the kinds of lines in the recordings into kinds.json of each agent, and the table of versions
 	$(BIN)/python tests/real/kinds.py
 
-check: $(VENV)/.dev ## lint, format, types, project rules; of the page too where npm is there
+check: $(VENV)/.browser ## lint, format, types, project rules; of the page too where npm is there
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -17,7 +17,11 @@ test("a level that an agent does not have is the one below it", () => {
   assert.equal(levelOf(ONE, "all").allow, "own");
   assert.equal(levelOf(undefined, "all"), undefined);
   assert.equal(levelOf(FULL, "own").allow, "own");
-  for (const [agent, found] of [[FULL, "ask"], [ONE, "own"], [ALL, "all"]]) {
+  for (const [agent, found] of [
+    [FULL, "ask"],
+    [ONE, "own"],
+    [ALL, "all"],
+  ]) {
     assert.equal(levelOf(agent, "default").allow, found, "what holds if nothing was chosen");
   }
   assert.equal(levelOf(ALL, "own").allow, "all", "it does the same");

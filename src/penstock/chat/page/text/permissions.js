@@ -14,9 +14,7 @@ const ORDER = ["read", "ask", "edits", "all"];
 export function levelOf(agent, allow) {
   const named = (/** @type {Allow | undefined} */ name) => agent?.allows.find((level) => level.allow === name);
   const most = ORDER.indexOf(allow);
-  const below = agent?.allows.findLast(
-    (level) => ORDER.includes(level.allow) && ORDER.indexOf(level.allow) <= most,
-  );
+  const below = agent?.allows.findLast((level) => ORDER.includes(level.allow) && ORDER.indexOf(level.allow) <= most);
   return named(allow) ?? below ?? named(agent?.default_allow);
 }
 

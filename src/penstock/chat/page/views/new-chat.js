@@ -89,6 +89,7 @@ function Form({ about, nodes, offer, chosen, choose }) {
   const directories = directoriesOf(workspaces);
   const { agent, cwd } = useUsable(chosen, about, offer, directories);
   const { level, wanted, isKept } = chosenLevel(agent, chosen.level);
+  /** @type {Api.ChatView["allow"]} */
   const allow = level?.allow ?? "default";
   const machines = machinesOf(nodes);
   const [other, setOther] = useState("");
