@@ -164,7 +164,7 @@ def test_a_chat_is_found_by_its_prompt(own_server: Callable[..., Server], at: Ca
 
 def _several(folder: Path) -> Path:
     """Agents of all kinds of permission: their programs are there."""
-    agents = [cast.stand_in(name) for name in ("claude", "opencode", "gemini", "pi")]
+    agents = [cast.stand_in(name) for name in ("claude", "opencode", "gemini", "pi", "droid")]
     return cast.config(folder / "penstock.toml", roles=["quick"], more=agents)
 
 
@@ -181,14 +181,14 @@ def test_a_level_of_permission_is_the_persons(own_server: Servers, devices: Devi
         expect(note).to_contain_text(words)
 
     is_now("claude", "Asks first")
-    is_now("opencode", "Its own settings", "opencode does not ask first. It changes files and runs commands without")
-    is_now("gemini", "Only reads", "gemini does not ask first. It reads.")
-    is_now("pi", "Does everything", "pi does not ask first. It has no permissions")
+    is_now("opencode", "Asks first")
+    is_now("gemini", "Asks first")
+    is_now("pi", "Only reads", "pi does not ask first.")
     page.reload()
     is_now("claude", "Asks first")
     level.select_option(label="Edits files")
     is_now("opencode", "Edits files")
-    is_now("pi", "Does everything", "pi does more than change files.")
+    is_now("pi", "Only reads")  # which is less
     is_now("claude", "Edits files")
     looks = {page.locator(".choice[data-level]").evaluate("it => getComputedStyle(it, '::before').backgroundImage")}
     for label in ("Asks first", "Does everything"):
@@ -220,9 +220,9 @@ def test_what_is_not_kept_is_confirmed_once(own_server: Servers, devices: Device
     expect(page.locator(".turn")).to_have_count(1)
     expect(dialog).to_have_count(0)
     page.get_by_role("link", name="New chat", exact=True).click()
-    page.get_by_label("Agent").select_option("opencode")
+    page.get_by_label("Agent").select_option("droid")
     thread.say("another agent")
-    expect(dialog).to_contain_text("opencode does not ask first.")
+    expect(dialog).to_contain_text("droid does not ask first.")
 
 
 def test_another_directory_is_written_at_once(own_server: Servers, devices: Devices) -> None:

@@ -133,9 +133,13 @@ def peer(name: str = "peer") -> str:
 
 
 def workshop(folder: Path) -> Path:
-    """The configuration of a server whose agents edit: one in the place of Qwen Code's program, and one that asks."""
+    """The configuration of a server whose agents edit: one in the place of Qwen Code's program, and one that asks.
+
+    By Qwen Code's own default it does not ask: it reads, and what needs a permission is denied.
+    """
     worker = _table("qwen", command=[sys.executable, str(WORKER)])
-    return config(folder / "penstock.toml", roles=["quick"], more=[worker, peer()])
+    own = '[run]\nallow = "own"\n'
+    return config(folder / "penstock.toml", roles=["quick"], more=[worker, peer(), own])
 
 
 def stand_in(name: str) -> str:

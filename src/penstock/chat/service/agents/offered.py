@@ -197,9 +197,11 @@ class Agents:
             if entry is not None:
                 level, route = self._route(name, self._config.allow)
                 program = own.command[0] if own.command else entry.routes[route].program
-                yield self._view(name, program, route, self._levels(name), level, entry.install or None)
+                levels, default = self._levels(name, level, route)
+                yield self._view(name, program, route, levels, default, entry.install or None)
             elif own.protocol == "acp":
-                yield self._view(name, own.command[0] if own.command else "", "acp", self._levels("acp"), "own")
+                levels, default = self._levels("acp", "own", "acp")
+                yield self._view(name, own.command[0] if own.command else "", "acp", levels, default)
             else:
                 levels = CONFIGURED if own.command else UNKNOWN
                 yield self._view(name, own.command[0] if own.command else "", "exec", levels, "own")
@@ -210,15 +212,20 @@ class Agents:
         level, route = with_level(entry, asked, Request(prompt=" "), None, can_answer=True)
         return level, route or entry.default_name(can_answer=True)
 
-    def _levels(self, name: str) -> list[Level]:
-        """Return the levels, the agent's own default last; one that does the same as one before is left out."""
+    def _levels(self, name: str, default: adapter.Level, by: str) -> tuple[list[Level], adapter.Level]:
+        """Return the levels, the agent's own default last, and the one that does what `default` does by its route.
+
+        A level that does the same as one before is left out.
+        """
         found: dict[adapter.Level, Permission] = {}
         for asked in get_args(adapter.Level):
             level, route = self._route(name, asked)
             permission = registry.AGENTS[name.partition("/")[0]].allows.get(route, {}).get(level)
             if permission is not None and permission not in found.values():
                 found[level] = permission
-        return [_level(level, permission) for level, permission in found.items()]
+        own = registry.AGENTS[name.partition("/")[0]].allows.get(by, {}).get(default)
+        same = next((level for level, permission in found.items() if permission == own), default)
+        return [_level(level, permission) for level, permission in found.items()], same
 
     def _view(
         self,
@@ -240,7 +247,6 @@ class Agents:
         else:
             installed = available = not program or which(program, path=self._environ.get("PATH")) is not None
         asks = route != "exec"
-        default = default if any(it.allow == default for it in levels) else levels[-1].allow  # it does the same
         resumes = self.resumes(name)
         return AgentView(name, installed, available, route, asks, levels, default, resumes, install, models, reason)
 
