@@ -39,8 +39,10 @@ EVERYWHERE = (
 WHOLE = {"claude-exec", "codex-server", "gemini-acp"}
 """Routes on which all tests run: a plain stream of events, an agent's own protocol, and ACP."""
 SEEN_ELSEWHERE = {"kilo", "kimi"}
-"""Agents that run with `PENSTOCK_SOAK=1` or by name alone, for time: kilo is opencode by another name, and kimi prints a
-plain stream of a few kinds of lines."""
+"""Agents that run with `PENSTOCK_SOAK=1` or by name alone, to save time.
+
+kilo is opencode by another name, and kimi prints a plain stream of a few kinds of lines.
+"""
 PART = 12
 """On the other routes, one of so many of the other tests runs."""
 
