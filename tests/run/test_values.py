@@ -166,7 +166,7 @@ def test_python_takes_the_fields_of_the_spec() -> None:
 
 
 def test_an_adapter_sees_a_part_of_the_spec() -> None:
-    """Each field of a request is that of the spec, but for the profile and the contents of files."""
+    """Each field of a request is that of the spec, but for the profile, the contents of files, and what a launch adds."""
     asked: dict[str, Any] = {
         "prompt": "p",
         "model": "m",
@@ -180,7 +180,9 @@ def test_an_adapter_sees_a_part_of_the_spec() -> None:
     asked |= {"allow_tools": ("a",), "deny_tools": ("b",), "ignore_project": True}
     request = spec_of({"agent": "x", "stdin_text": "t", **asked}).request()
     read = {"profile": None, "files": (), "images": (), "schema": None, "mcp_config": None}
-    assert msgspec.structs.asdict(request) == {**asked, "stdin_text": "t", **read}
+    found = msgspec.structs.asdict(request)
+    assert not found.pop("stays_inside")(["/"])  # until a launch knows the directory, a person is asked
+    assert found == {**asked, "stdin_text": "t", **read}
 
 
 @pytest.mark.parametrize("speed", [0, -1, math.nan, math.inf, -math.inf, HUGE, "2", None, True])

@@ -36,7 +36,7 @@ def test_the_environment_is_allow_listed(home: Home) -> None:
     found = dict(pair.split("=", 1) for pair in pairs)
     assert (found["OWN"], found["MINE"], found["ANTHROPIC_API_KEY"]) == ("configured", "y", "k")
     assert "SECRET" not in found
-    assert [name for name in found if name.startswith("PENSTOCK_")] == ["PENSTOCK_DEPTH", "PENSTOCK_RUN"]
+    assert sorted(name for name in found if name.startswith("PENSTOCK_")) == ["PENSTOCK_DEPTH", "PENSTOCK_RUN"]
     assert (home.folder / "pwd").read_text().strip() == str(home.work.resolve())
 
 
