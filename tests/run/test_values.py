@@ -166,7 +166,7 @@ def test_python_takes_the_fields_of_the_spec() -> None:
 
 
 def test_an_adapter_sees_a_part_of_the_spec() -> None:
-    """Each field of a request is that of the spec, but for the profile, the contents of files, and what a launch adds."""
+    """Each field of a request is that of the spec, but for the profile, contents of files, and what a launch adds."""
     asked: dict[str, Any] = {
         "prompt": "p",
         "model": "m",
