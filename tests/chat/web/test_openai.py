@@ -234,7 +234,8 @@ def left(gateway: Gateway, *, viewers: int = 0) -> str:
         one.stream("POST", "/v1/chat/completions", json={"model": "held", "messages": HELLO, "stream": True}) as answer,
     ):
         chat = str(answer.headers["x-penstock-chat"])
-        next(answer.iter_lines())
+        lines = answer.iter_lines()  # kept: an iterator that is freed closes the connection
+        next(lines)
         until(lambda: gateway.watches.clients(chat) == 1 + viewers)
     return chat
 
