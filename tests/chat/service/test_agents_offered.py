@@ -375,3 +375,13 @@ def test_what_a_project_says_counts_once_it_is_trusted(
     assert server.asked == []
     trusted = True
     assert (of(agents, name).available, of(agents, name).reason) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [("claude", "ask"), ("ccs/glm", "ask"), ("gemini", "ask"), ("pi", "read"), ("kimi", None), ("mine", "default")],
+)
+def test_the_level_of_programs(tmp_path: Path, name: str, level: str | None) -> None:
+    """A program gets the freest level at which an agent changes nothing unasked; some agents have none."""
+    agents = Agents(settings.load({}, str(tmp_path)), {"PATH": ""})
+    assert agents.careful_level(name) == level

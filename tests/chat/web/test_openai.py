@@ -388,6 +388,14 @@ def test_a_person_decides_what_an_agent_may_do(gateway: Gateway) -> None:
     assert len(turns(gateway)) == 1
 
 
+def test_an_agent_that_acts_unasked_is_rejected(gateway: Gateway) -> None:
+    """What can be made neither to ask nor to read only is not started for a program; no chat is left."""
+    answer = post(gateway, {"model": "kimi"})
+    assert answer.status_code == 403
+    assert "kimi acts without asking" in answer.json()["error"]["message"]
+    assert turns(gateway) == []
+
+
 def test_no_program_reaches_a_chat_of_the_page(gateway: Gateway) -> None:
     """The id of a chat that a person began is not an id of a program's."""
     chat = gateway.chat(allow="all")

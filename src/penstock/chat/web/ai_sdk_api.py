@@ -13,7 +13,7 @@ from penstock.chat.store.rows import ChatRow
 from penstock.chat.web.doors.ai_sdk import UiOptions, UiStream, shown_before
 from penstock.chat.web.doors.openai_request import digest
 from penstock.chat.web.errors import NO_STORE
-from penstock.chat.web.foreign_turns import ALLOW, ForeignTurn, ForeignTurns, Key
+from penstock.chat.web.foreign_turns import ForeignTurn, ForeignTurns, Key
 from penstock.chat.web.schemas import UiMessage, UiRequest
 
 PROTOCOL = "ai:"
@@ -125,16 +125,16 @@ async def _asked(
     text = _text(last)
     key = Key(f"m{digest([last.id, text])}", True)
     if row is None:
-        made = await turns.service.create(
+        return await turns.begin(
+            text,
+            key,
             agent=agent,
             model=body.model,
             cwd=request.headers.get("x-penstock-cwd"),
             title=made_title(text),
-            allow=ALLOW,
             foreign_id=f"{PROTOCOL}{body.id}",
             depth=depth,
         )
-        return await turns.ask(turns.service.log(made.id).row, text, key)
     if body.model is not None and body.model != row.model:
         await turns.service.change(row.id, model=body.model)
     return await turns.again(row, key) or await turns.ask(row, text, key)

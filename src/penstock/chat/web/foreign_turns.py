@@ -32,9 +32,6 @@ from penstock.chat.web.sse import HEADERS, hang_up
 from penstock.core.bounded import BoundedDict
 from penstock.run import inside
 
-ALLOW: Allow = "default"
-"""Permission of the agent in a turn that a program submits: the lowest one, at which it asks before it acts."""
-
 AGAIN_MS = 10 * 60 * 1000
 """Milliseconds during which a repeated request is the same turn."""
 
@@ -144,6 +141,47 @@ class ForeignTurns:
             )
         return found
 
+    async def begin(
+        self,
+        prompt: str,
+        key: Key,
+        *,
+        agent: str | None,
+        model: str | None,
+        cwd: str | None,
+        title: str | None,
+        foreign_id: str,
+        depth: int,
+    ) -> ForeignTurn:
+        """Create a chat at the level of programs, and submit its first turn.
+
+        Raises:
+            Forbidden: the agent can neither be made to ask nor to read only.
+            ChatError: as `Service.create` and `Service.prompt`.
+        """
+        name = agent if agent is not None else await asyncio.to_thread(self.service.agents.default)
+        made = await self.service.create(
+            agent=name,
+            model=model,
+            cwd=cwd,
+            title=title,
+            allow=self._level(name),
+            foreign_id=foreign_id,
+            depth=depth,
+        )
+        return await self.ask(self.service.log(made.id).row, prompt, key)
+
+    def _level(self, agent: str) -> Allow:
+        self.service.agents.require(agent)
+        level = self.service.agents.careful_level(agent)
+        if level is None:
+            raise Forbidden(
+                f"{agent} acts without asking, and nobody has allowed that to a program",
+                expected="an agent that asks, or that can be made to read only",
+                help="begin the chat on the page",
+            )
+        return level
+
     async def ask(self, chat: ChatRow, text: str, key: Key) -> ForeignTurn:
         """Submit a turn, or answer the question of the running one.
 
@@ -172,7 +210,7 @@ class ForeignTurns:
         return asked
 
     def _check(self, chat: ChatRow) -> None:
-        if chat.allow != ALLOW:
+        if chat.allow != self._level(chat.agent):
             raise Forbidden(
                 "a person has changed the permission of this chat",
                 expected="a chat with the lowest permission, for a program",

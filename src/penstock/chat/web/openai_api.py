@@ -19,7 +19,7 @@ from penstock.chat.web.doors import openai_request
 from penstock.chat.web.doors.openai import ChatCompletion, CompletionOptions
 from penstock.chat.web.doors.openai_request import TextMessage
 from penstock.chat.web.errors import NO_STORE, NoSuchModel
-from penstock.chat.web.foreign_turns import ALLOW, ForeignTurn, ForeignTurns, Key
+from penstock.chat.web.foreign_turns import ForeignTurn, ForeignTurns, Key
 from penstock.chat.web.schemas import CompletionModel, CompletionModels, CompletionRequest
 
 PROTOCOL = "openai:"
@@ -106,16 +106,16 @@ async def _asked(turns: ForeignTurns, request: Request, body: CompletionRequest,
         if model is not None and model != found.model:
             await turns.service.change(found.id, model=model)
         return await turns.ask(found, messages[-1].text, key)
-    made = await turns.service.create(
+    return await turns.begin(
+        openai_request.prompt_of(messages),
+        key,
         agent=agent,
         model=model,
         cwd=cwd,
         title=made_title(messages[-1].text) if messages[-1].text.strip() else None,
-        allow=ALLOW,
         foreign_id=foreign_id,
         depth=depth,
     )
-    return await turns.ask(turns.service.log(made.id).row, openai_request.prompt_of(messages), key)
 
 
 async def _by_history(

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from penstock import adapter
-from penstock.adapter import Request, Startable
+from penstock.adapter import Allow, Request, Startable
 from penstock.agents import registry
 from penstock.agents._facts import Permission, PermissionKind
 from penstock.chat.errors import Invalid, NoSuchAgent
@@ -144,6 +144,17 @@ class Agents:
                 expected="one of " + ", ".join(known),
                 help=f"did you mean {guess!r}?" if guess else "",
             )
+
+    def careful_level(self, name: str) -> Allow | None:
+        """Return the freest level at which an agent changes nothing unasked: `ask`, else `read`; None without either.
+
+        An agent that only the configuration or another package defines does what its owner has chosen: `default`.
+        """
+        entry = registry.AGENTS.get(name.partition("/")[0])
+        if entry is None:
+            return "default"
+        levels: tuple[Allow, ...] = ("ask", "read")
+        return next((it for it in levels if any(it in kept for kept in entry.allows.values())), None)
 
     def default(self) -> str:
         """Return the default agent: the named one, or the first that is available; if none is, the first of all.
