@@ -13,7 +13,7 @@ from penstock.chat.store.rows import ChatRow
 from penstock.chat.web.doors.ai_sdk import UiOptions, UiStream, shown_before
 from penstock.chat.web.doors.openai_request import digest
 from penstock.chat.web.errors import NO_STORE
-from penstock.chat.web.foreign_turns import ForeignTurn, ForeignTurns, Key
+from penstock.chat.web.foreign_turns import ForeignTurn, ForeignTurns, Key, wants_all
 from penstock.chat.web.schemas import UiMessage, UiRequest
 
 PROTOCOL = "ai:"
@@ -96,13 +96,12 @@ def _shown(request: Request) -> tuple[int, bool]:
     """Return the version of the AI SDK, and whether all is shown.
 
     Raises:
-        Invalid: there is no such version or level.
+        Invalid: there is no such version or detail.
     """
     sdk = request.query_params.get("sdk", VERSIONS[0])
-    detail = request.query_params.get("detail") or request.headers.get("x-penstock-detail") or "final"
-    if sdk not in VERSIONS or detail not in ("final", "full"):
-        raise Invalid("there is no such sdk or detail", expected="sdk=5, 6 or 7, and detail=final or full")
-    return int(sdk), detail == "full"
+    if sdk not in VERSIONS:
+        raise Invalid("there is no such sdk", expected="sdk=5, 6 or 7")
+    return int(sdk), wants_all(request)
 
 
 def _found(turns: ForeignTurns, id: str, agent: str | None = None, depth: int = 0) -> ChatRow | None:

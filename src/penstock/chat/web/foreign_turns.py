@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from penstock.adapter import Allow
-from penstock.chat.errors import ChatError
+from penstock.chat.errors import ChatError, Invalid
 from penstock.chat.history.entries import Numbered
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.log.chat_log import STORE_ERRORS
@@ -107,6 +107,18 @@ class GivenAnswer(NamedTuple):
     stem: str
     at: int
     asked: ForeignTurn
+
+
+def wants_all(request: Request) -> bool:
+    """Return whether a program wants all of a turn (`detail=full`), and not the final text alone.
+
+    Raises:
+        Invalid: there is no such detail.
+    """
+    detail = request.query_params.get("detail") or request.headers.get("x-penstock-detail") or "final"
+    if detail not in ("final", "full"):
+        raise Invalid("there is no such detail", expected="detail=final or detail=full")
+    return detail == "full"
 
 
 class ForeignTurns:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from penstock.chat.errors import Invalid, NoSuchAgent
+from penstock.chat.errors import NoSuchAgent
 from penstock.chat.service.agents.offered import AgentView
 from penstock.chat.service.validation import made_title
 from penstock.chat.store.rows import ChatRow
@@ -19,7 +19,7 @@ from penstock.chat.web.doors import openai_request
 from penstock.chat.web.doors.openai import ChatCompletion, CompletionOptions
 from penstock.chat.web.doors.openai_request import TextMessage
 from penstock.chat.web.errors import NO_STORE, NoSuchModel
-from penstock.chat.web.foreign_turns import ForeignTurn, ForeignTurns, Key
+from penstock.chat.web.foreign_turns import ForeignTurn, ForeignTurns, Key, wants_all
 from penstock.chat.web.schemas import CompletionModel, CompletionModels, CompletionRequest
 
 PROTOCOL = "openai:"
@@ -59,9 +59,7 @@ async def complete(turns: ForeignTurns, request: Request, body: CompletionReques
     if answer is not None:
         return _at_once(body, answer)
     openai_request.check(body)
-    detail = request.query_params.get("detail") or request.headers.get("x-penstock-detail") or "final"
-    if detail not in ("final", "full"):
-        raise Invalid("there is no such detail", expected="final or full")
+    is_full = wants_all(request)
     depth = await turns.depth(request)
     async with turns.asking:
         asked = await _asked(turns, request, body, depth)
@@ -70,7 +68,7 @@ async def complete(turns: ForeignTurns, request: Request, body: CompletionReques
         id=f"chatcmpl-{asked.chat}-{asked.turn}",
         created=turns.service.now() // 1000,
         model=body.model,
-        is_full=detail == "full",
+        is_full=is_full,
         is_live=is_stream and any(name.startswith("x-openwebui-") for name in request.headers),
         with_usage=body.stream_options is not None and bool(body.stream_options.include_usage),
         since=asked.since,
