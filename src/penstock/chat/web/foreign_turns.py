@@ -188,7 +188,7 @@ class ForeignTurns:
         level = self.service.agents.careful_level(agent)
         if level is None:
             raise Forbidden(
-                f"{agent} acts without asking, and nobody has allowed that to a program",
+                f"{agent} acts without asking, which a program may not start",
                 expected="an agent that asks, or that can be made to read only",
                 help="begin the chat on the page",
             )
