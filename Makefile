@@ -55,7 +55,7 @@ test: $(VENV)/.dev ## run the fast tests; `make check` runs those of the project
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 test-cases: $(VENV)/.dev ## run what `make test` leaves out, but for doc, loop and cluster: slow tests, all cases of those with many, all recordings
-	PENSTOCK_SLOW=1 $(BIN)/python -m pytest -m "slow or sample" -n auto --dist worksteal $(OTHER_TARGETS) $(ARGS)
+	PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest -m "slow or sample" -n auto --dist worksteal $(OTHER_TARGETS) $(ARGS)
 
 test-minima: $(MINIMA)/.dev ## run the fast tests with the lowest versions of other packages that pyproject.toml allows
 	$(MINIMA)/bin/python -m pytest -n auto --dist worksteal $(ARGS)
@@ -69,27 +69,27 @@ test-wheel: $(VENV)/.dev page ## build wheel and sdist, and run the wheel where 
 test-chat: test-cuts test-page test-page-agents ## run the chat with cuts and kills, and in a real browser
 
 test-cuts: $(VENV)/.dev ## run the chat over lines that are cut and with servers that are killed
-	PENSTOCK_CHAT=1 PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/chat/web/test_cuts.py tests/chat/web/test_kills.py -n auto $(ARGS)
+	PENSTOCK_CHAT=1 PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest tests/chat/web/test_cuts.py tests/chat/web/test_kills.py -n auto $(ARGS)
 
 test-page: $(VENV)/.browser page ## run the chat's page in a real browser; needs chromium, or PENSTOCK_CHROMIUM=…
 	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/page -n auto -rfEs $(ARGS)
 
 test-page-agents: $(VENV)/.browser page ## run the chat's page with real agents; needs chromium too
 	$(BIN)/python tests/real/install.py pi claude || echo "Their tests are skipped." >&2
-	PENSTOCK_CHAT=1 PENSTOCK_REAL=pi,claude tests/real/offline.sh $(BIN)/python -m pytest tests/real/test_page.py -rfEs $(ARGS)
+	PENSTOCK_CHAT=1 PENSTOCK_REAL_AGENTS=pi,claude tests/real/offline.sh $(BIN)/python -m pytest tests/real/test_page.py -rfEs $(ARGS)
 
 test-doc: $(VENV)/.dev ## run documents: the command line, watching, kills at system calls
-	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/doc -m slow -n auto -rfEs $(ARGS)
+	PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest tests/doc -m slow -n auto -rfEs $(ARGS)
 
 test-loop: $(VENV)/.dev ## run loops with scripted agents and a real git: kills, limits, agents that do harm
-	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/loop tests/repo -m "slow or sample" -n auto -rfEs $(ARGS)
+	PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest tests/loop tests/repo -m "slow or sample" -n auto -rfEs $(ARGS)
 
 test-cluster: $(VENV)/.dev ## run the store and the nodes on a real PostgreSQL that the tests start: kills, restarts, a slow network
-	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/cluster -n auto -rfEs $(ARGS)
+	PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest tests/cluster -n auto -rfEs $(ARGS)
 
 test-agents: $(VENV)/.dev ## run the real agents, from npm, against a local model server; AGENTS=codex,claude-acp for some
 	$(BIN)/python tests/real/install.py || echo "Their tests are skipped." >&2
-	PENSTOCK_REAL=$(or $(AGENTS),1) tests/real/offline.sh $(BIN)/python -m pytest tests/real -n auto --dist loadgroup -rfEs $(ARGS)
+	PENSTOCK_REAL_AGENTS=$(or $(AGENTS),1) tests/real/offline.sh $(BIN)/python -m pytest tests/real -n auto --dist loadgroup -rfEs $(ARGS)
 
 test-editors: $(VENV)/.dev ## run Vim and Emacs in a terminal on a document that is answered; needs tmux
 	PENSTOCK_EDITORS=1 $(BIN)/python -m pytest tests/doc/test_editors.py -rfEs $(ARGS)
@@ -117,7 +117,7 @@ check: $(VENV)/.browser ## lint, format, types, project rules; of the page too w
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	PENSTOCK_SLOW=1 $(BIN)/python -m pytest -q tests/project -n auto
+	PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest -q tests/project -n auto
 	@$(MAKE) --no-print-directory page-check
 
 format: $(VENV)/.dev ## format the code and fix what can be fixed

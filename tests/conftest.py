@@ -35,7 +35,7 @@ os.environ["PENSTOCK_DATA"] = os.path.join(tempfile.gettempdir(), f"penstock-tes
 # No test depends on what confinement this machine permits, unless it asks for one.
 os.environ["PENSTOCK_SANDBOX"] = "off"
 
-SLOW = SOAK or bool(os.environ.get("PENSTOCK_SLOW"))
+SLOW = SOAK or bool(os.environ.get("PENSTOCK_ALL_TESTS"))
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

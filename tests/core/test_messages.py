@@ -289,6 +289,25 @@ def test_a_lane_remembers_the_newest_messages(monkeypatch: pytest.MonkeyPatch) -
     assert [event.message_id for event in of_type(events, MessageStarted)] == ["m1", "m2", "m3", "m1"]
 
 
+def test_only_what_has_ended_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A forgotten message lets go of its blocks that have ended; an open message, and an open block, keep theirs."""
+    monkeypatch.setattr(state, "MAX_MESSAGES", 1)
+    lane = state.Lane(None)
+    messages = [Message(key, 1, explicit=True) for key in ("m1", "m2", "m3")]
+    for message in messages:
+        for place in (0, 1):
+            message.add(Block("text", message, None), place)
+        message.blocks[0].ended = True
+    messages[1].ended = True
+    for message in messages:
+        lane.remember(message)
+    assert [[block.message is not None for block in message.blocks] for message in messages] == [
+        [True, True],
+        [False, True],
+        [True, True],
+    ]
+
+
 def test_a_message_remembers_the_newest_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a message with many blocks the newer half is remembered, and those that have not ended."""
     monkeypatch.setattr(state, "MAX_BLOCKS", 4)

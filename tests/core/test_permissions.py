@@ -37,6 +37,16 @@ def test_an_answer_that_denies_is_counted(option: str | None, by: AnsweredBy, re
     assert of_type(events, QuestionAsked)[0].changes == EDIT
 
 
+def test_an_open_question_is_known_as_its_adapter_read_it() -> None:
+    """A rule judges the command of the question itself; after the answer there is nothing to judge."""
+    normalizer = Normalizer("test", up.Traits())
+    normalizer.apply(asked())
+    assert normalizer.permissions.asked("q") == asked()
+    assert normalizer.permissions.asked("another") is None
+    normalizer.apply(up.Answer("q", "person", "y"))
+    assert normalizer.permissions.asked("q") is None
+
+
 def test_none_is_known_to_be_denied() -> None:
     """If the agent asks for everything, no denial is a count of zero; else the count is absent."""
     assert of_type(run_of(DONE, traits=up.Traits(asks_for_all=True)), RunEnded)[0].refused == 0

@@ -12,6 +12,7 @@ from penstock.core.questions import (
     OpenQuestion,
     Proposal,
     allowed,
+    allowed_by_rule,
     answer_in_words,
     expected,
     ordered,
@@ -100,6 +101,14 @@ def test_a_rejection_needs_no_option() -> None:
     """Where an agent offers none, the adapter finds its own way."""
     assert resolve(question("allow_once"), "n") == rejected(question("allow_once"), "person")
     assert rejected(question("allow_once"), "nobody").option is None
+
+
+def test_a_rule_allows_this_once() -> None:
+    """It takes no option that would allow more; without one a person is asked."""
+    answer = allowed_by_rule(question("allow_always", "allow_once", "reject_once"))
+    assert answer is not None
+    assert (answer.by, answer.option) == ("rule", "allow_once")
+    assert allowed_by_rule(question("allow_always", "reject_once")) is None
 
 
 def test_numbers_are_read_first_where_they_were_shown() -> None:

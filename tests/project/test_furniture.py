@@ -10,6 +10,7 @@ import pytest
 
 import penstock
 from penstock.cli.main import main
+from penstock.config.settings import load
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -65,3 +66,11 @@ def test_decisions_are_short_and_complete(path: Path) -> None:
     number, name = title.split(". ", 1)
     assert path.name.startswith(f"{number:0>2}-")
     assert f"| {number} | [{name}]({path.name}) |" in (path.parent / "README.md").read_text("utf-8")
+
+
+def test_the_variables_of_the_tests_look_like_no_setting(tmp_path: Path) -> None:
+    """Penstock warns about a variable whose name is nearly that of a setting: tests of what it prints would meet it."""
+    text = "".join((ROOT / name).read_text("utf-8") for name in ("Makefile", ".ci/run"))
+    env = dict.fromkeys(re.findall(r"\bPENSTOCK_[A-Z_]+", text), "1")
+    assert "PENSTOCK_SOAK" in env
+    assert load(env, str(tmp_path)).problems == []

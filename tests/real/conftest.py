@@ -2,10 +2,10 @@
 
 With `make test-agents`, or by hand:
 
-    python tests/real/install.py && PENSTOCK_REAL=1 pytest tests/real -n auto --dist loadgroup
+    python tests/real/install.py && PENSTOCK_REAL_AGENTS=1 pytest tests/real -n auto --dist loadgroup
 
-`PENSTOCK_REAL=codex,claude-exec` takes only these agents or these routes of agents. All tests run on one route of each
-protocol, and on each other route those that differ most, with a part of the rest; `PENSTOCK_SOAK=1` runs them all.
+`PENSTOCK_REAL_AGENTS=codex,claude-exec` takes only these agents or these routes of agents. All tests run on one route
+of each protocol, and on each other route those that differ most, with a part of the rest; `PENSTOCK_SOAK=1` runs all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-ASKED = os.environ.get("PENSTOCK_REAL", "")
+ASKED = os.environ.get("PENSTOCK_REAL_AGENTS", "")
 
 if ASKED:
     sys.path.insert(0, str(Path(__file__).parent))  # the harness is no package: its files are scripts too
@@ -90,7 +90,7 @@ def _clean_environment() -> Iterator[None]:
     """No key, proxy or setting of whoever runs the tests reaches an agent."""
     with pytest.MonkeyPatch.context() as patch:
         for name in list(os.environ):
-            if name not in MINE and not name.startswith(("PYTEST", "PENSTOCK_REAL")):
+            if name not in MINE and not name.startswith(("PYTEST", "PENSTOCK_REAL_AGENTS")):
                 patch.delenv(name)
         yield
 

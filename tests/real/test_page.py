@@ -58,8 +58,8 @@ def test_a_real_agent_in_a_real_browser(stage: Stage) -> None:
     thread, page, model = stage.thread, stage.thread.page, stage.at.server
     thread.device.allow(CUT, "status of 503")  # the restart
     page.get_by_label("Agent").select_option(AGENT.name)
+    page.get_by_label("Permissions").select_option(label="Does everything")
     thread.say("scenario=tools please")
-    thread.confirm()  # it does everything unasked
     thread.ended(1)
     assert thread.words(1).strip() == scenarios.texts("tools")[-1].replace("`", "")
     assert (stage.at.folder / "notes.txt").read_text("utf-8").rstrip("\n") == scenarios.NOTES.rstrip("\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from contextlib import closing
 from importlib import resources
 from pathlib import Path
 
@@ -95,12 +96,12 @@ class Later(msgspec.Struct):
 
 def test_new_columns_of_a_file(tmp_path: Path) -> None:
     """Columns that rows in a file get have the defaults, whatever their type."""
-    connection = sqlite3.connect(tmp_path / "file")
-    connection.execute("CREATE TABLE later (words TEXT NOT NULL) STRICT")
-    connection.execute("""INSERT INTO later VALUES ('["a"]')""")
-    for added in additions(Later, SQLITE, ["words"]):
-        connection.execute(f"ALTER TABLE later ADD COLUMN {added}")
-    (row,) = connection.execute(f"SELECT {', '.join(Later.__struct_fields__)} FROM later")
+    with closing(sqlite3.connect(tmp_path / "file")) as connection:
+        connection.execute("CREATE TABLE later (words TEXT NOT NULL) STRICT")
+        connection.execute("""INSERT INTO later VALUES ('["a"]')""")
+        for added in additions(Later, SQLITE, ["words"]):
+            connection.execute(f"ALTER TABLE later ADD COLUMN {added}")
+        (row,) = connection.execute(f"SELECT {', '.join(Later.__struct_fields__)} FROM later")
     assert from_sqlite(row, Later) == Later(["a"])
 
 
@@ -198,12 +199,12 @@ class Sample(msgspec.Struct):
 )
 def test_sqlite_gives_values_of_each_kind_back(sample: Sample) -> None:
     """A field of any of these types is what it was, after a real table."""
-    connection = sqlite3.connect(":memory:")
     names = ", ".join(Sample.__struct_fields__)
-    connection.execute(f"CREATE TABLE samples ({definitions(Sample, SQLITE)}) STRICT")
     values = sqlite_values(sample)
-    connection.execute(f"INSERT INTO samples VALUES ({', '.join('?' * len(values))})", values)
-    (found,) = connection.execute(f"SELECT {names} FROM samples")
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(f"CREATE TABLE samples ({definitions(Sample, SQLITE)}) STRICT")
+        connection.execute(f"INSERT INTO samples VALUES ({', '.join('?' * len(values))})", values)
+        (found,) = connection.execute(f"SELECT {names} FROM samples")
     assert from_sqlite(found, Sample) == sample
 
 

@@ -176,7 +176,7 @@ def test_a_port_that_is_taken_is_refused(serve: Callable[..., Serve]) -> None:
         (["--host=0.0.0.0", "--allow-host=a.example"], {}, "expected a token that you chose: PENSTOCK_TOKEN, or"),
         (["--host=::", "--allow-host=a.example"], {}, "expected a token that you chose"),
         (["--host=nowhere.invalid"], {}, "'nowhere.invalid' is not an address of this machine"),
-        (["--host=203.0.113.7", "--allow-host=a"], {"PENSTOCK_TOKEN": TOKEN}, "203.0.113.7, port 0, cannot be list"),
+        (["--host=203.0.113.7", "--allow-host=a"], {"PENSTOCK_TOKEN": TOKEN}, "203.0.113.7, port 0, cannot be bound"),
         ([], {"PENSTOCK_TOKEN": "short"}, "the token of PENSTOCK_TOKEN cannot be used; expected at least 32"),
         (["--token-file=none"], {}, "the token in none cannot be read: No such file"),
         (["--allow-host=a b"], {}, "'a b' is not a host"),
