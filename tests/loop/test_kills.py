@@ -155,7 +155,7 @@ CANDIDATE_ROWS = 78
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("row", range(2, CANDIDATE_ROWS + 1, at_most(9, 1)))
+@pytest.mark.parametrize("row", range(2, CANDIDATE_ROWS + 1, at_most(24, 1)))
 def test_l1_killed_while_candidates_work(desk: Desk, row: int, when: str) -> None:
     """A kill at any row of a loop with candidates, and a resume: the same candidate is chosen, with the same tree."""
     desk.agent("large", LARGE)

@@ -21,7 +21,7 @@ from penstock.loop.journal import read_rows
 
 pytestmark = pytest.mark.slow
 
-SEEDS = range(100 if SOAK else 12)
+SEEDS = range(100 if SOAK else 8)
 
 STEPS = (
     'mv "$T" "$T.away"',
