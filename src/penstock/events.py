@@ -145,12 +145,15 @@ class PlanItem(msgspec.Struct, frozen=True):
     status: Literal["pending", "in_progress", "completed"]
 
 
-class Option(msgspec.Struct, frozen=True):
+class Option(msgspec.Struct, frozen=True, omit_defaults=True):
     """One answer that a question offers. `id` is unique in its question; `label` is for people."""
 
     id: str
     label: str
     kind: OptionKind
+    wide: bool = False
+    """Of `allow_always`: it allows more than the kind of action that is asked for, such as all edits. Only its number,
+    id or label chooses it, never a short word."""
 
 
 class Base(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, kw_only=True):

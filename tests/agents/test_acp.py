@@ -382,7 +382,7 @@ def test_the_two_directions_have_their_own_ids(option: str | None, chosen: str) 
         assert talk.hear(asking(id, title="Run it", rawInput={"command": "make"})) == []
         question = talk.updates[-1]
         options = [
-            ev.Option("always", "Always", "allow_always"),
+            ev.Option("always", "Always", "allow_always", wide=True),
             ev.Option("once", "Once", "allow_once"),
             ev.Option("no", "No", "reject_once"),
         ]
@@ -395,6 +395,17 @@ def test_the_two_directions_have_their_own_ids(option: str | None, chosen: str) 
         assert (said["id"], said["result"]["outcome"]) == (id, {"outcome": "selected", "optionId": chosen})
         with pytest.raises(KeyError):
             talk.acp.answer(answer)
+
+
+@pytest.mark.parametrize(("kind", "wide"), [("execute", False), ("edit", True), ("fetch", True), ("other", True)])
+def test_only_for_a_command_always_means_what_is_asked(kind: str, wide: bool) -> None:
+    """Agents mean all edits, or the whole tool, by an option that the protocol calls the same."""
+    talk = Talk()
+    talk.begin()
+    talk.hear(asking(1, title="it", kind=kind, rawInput={"command": "make"}))
+    question = talk.updates[-1]
+    assert isinstance(question, up.Question)
+    assert [option.wide for option in question.options or ()] == [wide, False, False]
 
 
 def test_a_refusal_without_an_option_for_it_cancels() -> None:

@@ -158,7 +158,7 @@ def test_a_prompt_is_answered(tmp_path: Path, peer: Peer) -> None:
     [
         ("allow", "once", "Yes, once", False),
         ("y", "once", "Yes, once", False),
-        ("a", "always", "Always", False),
+        ("a", "never", "No", True),  # it may allow more than this deletion
         ("refuse", "never", "No", True),
         ("n", "never", "No", True),
         ("Always", "always", "Always", False),

@@ -254,7 +254,7 @@ def test_a_permission_is_a_question_with_the_change() -> None:
     assert question.call_id == "toolu_mock0003r1a"
     assert question.options == [
         Option("once", "Allow once", "allow_once"),
-        Option("always", "Allow for the session: all edits", "allow_always"),
+        Option("all", "Allow for the session: all edits", "allow_always", wide=True),
         Option("reject", "Reject", "reject_once"),
     ]
     assert question.changes == [Change(path, "update", added=1, removed=1, diff="@@\n-old line\n+new line\n")]
@@ -357,15 +357,45 @@ def test_allowing_sends_the_input_as_it_came() -> None:
     assert question.text == "ls"
 
 
-def test_always_never_reaches_the_settings_of_the_user_or_the_project() -> None:
-    """All rules hold for the session alone, and the option names them."""
+@pytest.mark.parametrize(("option", "count"), [("always", 1), ("all", 3)])
+def test_always_never_reaches_the_settings_of_the_user_or_the_project(option: str, count: int) -> None:
+    """The rules hold for the session alone. One option allows this command, another all that Claude Code suggests."""
     dialogue = dialogue_in_turn()
     [question] = ask(dialogue, "Bash", {"command": "npm test"}, permission_suggestions=RULES)
-    assert question.options[1].label == "Allow for the session: Bash(npm test:*), in /other, all edits"
-    dialogue.answer(up.Answer("q", "person", "always"))
+    assert question.options[1:3] == [
+        Option("always", "Allow for the session: Bash(npm test:*)", "allow_always"),
+        Option("all", "Allow for the session: Bash(npm test:*), in /other, all edits", "allow_always", wide=True),
+    ]
+    dialogue.answer(up.Answer("q", "person", option))
     sent = response(dialogue)
-    assert [rule["destination"] for rule in sent["updatedPermissions"]] == ["session"] * 3
+    assert [rule["destination"] for rule in sent["updatedPermissions"]] == ["session"] * count
     assert sent["updatedPermissions"][0]["rules"] == RULES[0]["rules"]
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        [{"toolName": "Bash"}],
+        [{"toolName": "Bash", "ruleContent": ""}],
+        [{"toolName": "Edit", "ruleContent": "/x"}],
+        [{"toolName": "Bash", "ruleContent": "ls"}, {"toolName": "Write", "ruleContent": "/x"}],
+        [],
+        ["Bash"],
+        None,
+    ],
+)
+def test_a_suggestion_that_is_more_than_the_command_is_wide(rules: Any) -> None:
+    """A whole tool, another tool, and what is not understood never have the letter of this command alone."""
+    dialogue = dialogue_in_turn()
+    suggested = [{"type": "addRules", "rules": rules, "behavior": "allow"}]
+    [question] = ask(dialogue, "Bash", {"command": "ls"}, permission_suggestions=suggested)
+    assert [(option.id, option.wide) for option in question.options] == [
+        ("once", False),
+        ("all", True),
+        ("reject", False),
+    ]
+    dialogue.answer(up.Answer("q", "person", "always"))
+    assert response(dialogue)["behavior"] == "deny"
 
 
 def test_without_suggestions_nothing_can_be_allowed_for_the_session() -> None:

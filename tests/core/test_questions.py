@@ -18,6 +18,7 @@ from penstock.core.questions import (
     ordered,
     rejected,
     resolve,
+    short_words,
 )
 from penstock.events import Ask, Option, OptionKind, QuestionAnswered, QuestionAsked, ToolCalled, ToolKind
 
@@ -95,6 +96,20 @@ def test_short_words(kinds: list[OptionKind], words: str, option: str) -> None:
 def test_what_is_no_answer(kinds: list[OptionKind], words: str) -> None:
     """It is asked again, and grants nothing."""
     assert resolve(question(*kinds, ask="choice" if "choice" in kinds else "command"), words, numbered=True) is None
+
+
+def test_a_short_word_never_allows_more_than_what_is_asked_for() -> None:
+    """An option that allows all edits has its number and its label, and no letter."""
+    kinds = [Option("once", "Once", "allow_once"), Option("all", "All edits", "allow_always", wide=True)]
+    edits = QuestionAsked("q", "?", True, "edit", [*kinds, Option("no", "No", "reject_once")], agent="x")
+    assert (expected(edits), short_words(edits)) == ("1-3, y or n", ["y", "n"])
+    assert [resolve(edits, words, numbered=True) for words in ("a", "always")] == [None, None]
+    chosen = [resolve(edits, words, numbered=True) for words in ("2", "all edits", "all")]
+    assert [answer and answer.option for answer in chosen] == ["all"] * 3
+    both = QuestionAsked("q", "?", True, "command", [*kinds, Option("it", "This", "allow_always")], agent="x")
+    answer = resolve(both, "a", numbered=True)
+    assert answer is not None
+    assert answer.option == "it"
 
 
 def test_a_rejection_needs_no_option() -> None:

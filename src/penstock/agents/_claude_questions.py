@@ -42,6 +42,7 @@ class PendingRequest(msgspec.Struct, kw_only=True):
     """One `can_use_tool` request that waits for its answer."""
 
     id: str
+    tool: str
     input: Any
     """Input of the call, as it came: it is sent back."""
     suggestions: list[Fields]
@@ -63,14 +64,19 @@ class PendingRequest(msgspec.Struct, kw_only=True):
         given = [self.answers[question.id] for question in self.questions]
         if self.keys is not None:
             words = {key: answer.option or answer.text for key, answer in zip(self.keys, given, strict=True)}
-            chosen = {key: text for key, text in words.items() if text is not None}
-            return self._allowed({**as_dict(self.input), "answers": chosen}) if chosen else denied(None)
+            said = {key: text for key, text in words.items() if text is not None}
+            return self._allowed({**as_dict(self.input), "answers": said}) if said else denied(None)
         [answer] = given
         if answer.option == "once":
             return self._allowed(self.input)
+        granted: list[Fields] = []
         if answer.option == "always":
+            granted = _of_this_tool(self.suggestions, self.tool)
+        elif answer.option == "all":
+            granted = self.suggestions
+        if granted:
             # A suggestion may name the user's or the project's settings, which a run must not write.
-            rules = [{**rule, "destination": "session"} for rule in self.suggestions]
+            rules = [{**rule, "destination": "session"} for rule in granted]
             return {**self._allowed(self.input), "updatedPermissions": rules}
         return denied(answer.text)
 
@@ -88,6 +94,7 @@ def request_of(id: str, request: Fields, lane: str | None, cwd: str | None = Non
     name, given = text_or(request.get("tool_name"), "tool"), request.get("input")
     pending = PendingRequest(
         id=id,
+        tool=name,
         input={} if given is None else given,
         suggestions=[rule for rule in as_list(request.get("permission_suggestions")) if isinstance(rule, dict)],
         call_id=text_or(request.get("tool_use_id"), "") or None,
@@ -139,7 +146,7 @@ def _permission(pending: PendingRequest, name: str, request: Fields, lane: str |
         pending.id,
         _text(name, ask, pending.input, title, "" if reason_kind in _NO_REASON else request.get("decision_reason")),
         ask,
-        _options(pending.suggestions),
+        _options(pending.suggestions, name),
         blocking=True,
         free_text=True,
         call_id=pending.call_id,
@@ -158,14 +165,30 @@ def _text(name: str, ask: Ask, given: Any, title: str, reason: Any) -> str:
     return text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "…"
 
 
-def _options(suggestions: list[Fields]) -> list[Option]:
-    rules = ", ".join(words for rule in suggestions for words in _words(rule))
-    always = [Option("always", f"Allow for the session: {rules}" if rules else "Allow for the session", "allow_always")]
+def _options(suggestions: list[Fields], tool: str) -> list[Option]:
+    narrow = _of_this_tool(suggestions, tool)
     return [
         Option("once", "Allow once", "allow_once"),
-        *(always if suggestions else []),
+        *([Option("always", _for_the_session(narrow), "allow_always")] if narrow else []),
+        *([Option("all", _for_the_session(suggestions), "allow_always", wide=True)] if suggestions != narrow else []),
         Option("reject", "Reject", "reject_once"),
     ]
+
+
+def _of_this_tool(suggestions: list[Fields], tool: str) -> list[Fields]:
+    """Return the suggestions that only allow what this tool is asked to do, and no mode, directory or other tool."""
+    return [
+        rule
+        for rule in suggestions
+        if rule.get("type") == "addRules"
+        and (rules := as_list(rule.get("rules")))
+        and all(text_of(each.get("toolName")) == tool and each.get("ruleContent") for each in map(as_dict, rules))
+    ]
+
+
+def _for_the_session(suggestions: list[Fields]) -> str:
+    rules = ", ".join(words for rule in suggestions for words in _words(rule))
+    return f"Allow for the session: {rules}" if rules else "Allow for the session"
 
 
 def _words(rule: Fields) -> list[str]:

@@ -130,7 +130,7 @@ _WORDS: dict[str, tuple[OptionKind, ...]] = {
     ALLOW: _ALLOWED,
     REJECT: _REJECTED,
 }
-"""Short words for the kinds of options. `y` never allows more than once."""
+"""Short words for the kinds of options. `y` never allows more than once, and `a` never more than what is asked for."""
 
 
 SHORT_WORDS = {"y": "allow once", "a": "allow always", "n": "reject"}
@@ -157,6 +157,10 @@ def option_of(options: Sequence[Option] | None, *kinds: OptionKind) -> Option | 
     return None
 
 
+def _option_of_word(options: Sequence[Option] | None, key: str) -> Option | None:
+    return option_of([option for option in options or () if not option.wide], *_WORDS[key])
+
+
 def resolve(question: AnyQuestion, words: str, *, numbered: bool = False) -> Answer | None:
     """Parse a person's words as an answer; return None if they are not an answer to this question.
 
@@ -177,7 +181,7 @@ def resolve(question: AnyQuestion, words: str, *, numbered: bool = False) -> Ans
     if named is not None:
         return Answer(question.id, "person", named.id)
     if key in _WORDS and (question.ask in PERMISSIONS or any(option.kind != "choice" for option in options)):
-        found = option_of(options, *_WORDS[key])
+        found = _option_of_word(options, key)
         if found is not None:
             return Answer(question.id, "person", found.id)
         return rejected(question, "person") if _WORDS[key] is _REJECTED else None
@@ -212,7 +216,7 @@ def numbers(question: QuestionAsked) -> str:
 
 def short_words(question: QuestionAsked) -> list[str]:
     """Return the short words that answer this question: those for the kinds of its options."""
-    return [key for key in SHORT_WORDS if option_of(question.options, *_WORDS[key]) is not None]
+    return [key for key in SHORT_WORDS if _option_of_word(question.options, key) is not None]
 
 
 def expected(question: QuestionAsked) -> str:

@@ -18,6 +18,15 @@ const CHOICE = {
   options: ["3", "2", "Café au lait"].map((label) => ({ id: `id-${label}`, label, kind: "choice" })),
 };
 
+test("a short word never means an option that allows more than what is asked for", () => {
+  const [once, always, never] = PERMISSION.options;
+  const edits = { id: "all", label: "Allow all edits", kind: "allow_always", wide: true };
+  assert.equal(optionOf({ ask: "edit", options: [once, edits, never] }, "a"), undefined);
+  assert.equal(optionOf({ ask: "edit", options: [once, edits, never] }, "2"), edits);
+  assert.equal(optionOf({ ask: "edit", options: [once, edits, never] }, "allow all edits"), edits);
+  assert.equal(optionOf({ ask: "command", options: [once, edits, always, never] }, "a"), always);
+});
+
 test("an option is named by its words, its number, or by yes, always and no", () => {
   const words = {
     once: ["1", " 1. ", "y", "Y", "yes", "Yes!", "yes, once", "YES ONCE", "once"],

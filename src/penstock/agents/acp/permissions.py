@@ -43,17 +43,20 @@ class PendingPermission(msgspec.Struct, frozen=True):
 
     def as_update(self, name: str, text: str, changes: list[Change] | None) -> Question:
         """Return the question for a person."""
+        call = self.call
+        ask = "outside" if call.title == _OUTSIDE else ASK_OF.get(call.tool_kind, "tool")
+        kinds = [_KINDS.get(text_or(option.get("kind"), ""), "choice") for option in self.options]
         options = [
             Option(
                 option_id(option),
                 text_of(option.get("name")) or option_id(option),
-                _KINDS.get(text_or(option.get("kind"), ""), "choice"),
+                kind,
+                # The protocol does not tell how much it allows. For anything but a command, agents mean the whole tool.
+                wide=kind == "allow_always" and ask != "command",
             )
-            for option in self.options
+            for option, kind in zip(self.options, kinds, strict=True)
         ]
-        call = self.call
         permission = any(option.kind != "choice" for option in options)
-        ask = "outside" if call.title == _OUTSIDE else ASK_OF.get(call.tool_kind, "tool")
         return Question(
             name,
             text,

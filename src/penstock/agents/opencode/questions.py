@@ -150,6 +150,6 @@ def _options(said: Fields) -> list[Option]:
     always = f"Allow always: {patterns}" if patterns not in ("", "*") else "Allow always"
     return [
         Option("once", "Allow once", "allow_once"),
-        Option("always", always, "allow_always"),
+        Option("always", always, "allow_always", wide=patterns == "*"),
         Option("reject", "Reject", "reject_once"),
     ]

@@ -413,6 +413,7 @@ declare namespace Api {
     id: string;
     label: string;
     kind: "allow_always" | "allow_once" | "choice" | "reject_always" | "reject_once";
+    wide?: boolean;
   }
 
   interface PlanItem {

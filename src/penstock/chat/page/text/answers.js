@@ -16,6 +16,7 @@ const SHORT_ANSWERS = {
 
 /**
  * The option that the words name: by its label or id, by its number from 1, or by yes, no and always; or undefined.
+ * A short word never means an option that allows more than what is asked for.
  *
  * @param {Api.OpenQuestion} question
  * @param {string} text
@@ -28,7 +29,7 @@ export function optionOf({ options }, text) {
   return (
     options.find((it) => plain(it.label) === word || it.id === text.trim()) ??
     numbered ??
-    kinds.map((kind) => options.find((it) => it.kind === kind)).find(Boolean)
+    kinds.map((kind) => options.find((it) => it.kind === kind && !it.wide)).find(Boolean)
   );
 }
 
