@@ -1,4 +1,4 @@
-"""Dict of limited size: memory must not grow because of things that an agent never ends."""
+"""Dict of limited size: memory must not grow if an agent starts things and never ends them."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Reason of a run that was stopped at a limit of the user. Pure."""
+"""Reason why a run was stopped at a limit that the user set. Pure."""
 
 from __future__ import annotations
 
 from penstock.adapter import Limit
 
 MAX_COST_DIGITS = 6
-"""Digits after the point of an amount in US dollars, at most: a millionth is less than any call costs."""
+"""Maximum number of decimal places of an amount in US dollars: every call costs more than a millionth."""
 
 
 def stop_reason(limit: Limit, reached: float, most: float) -> str:
@@ -19,5 +19,5 @@ def stop_reason(limit: Limit, reached: float, most: float) -> str:
 
 
 def _shows(reached: float, most: float, digits: int) -> bool:
-    """Return whether so many digits show the limit as it is, and the figure as different from it if it is."""
+    """Return whether `digits` decimal places show the limit exactly, and show a difference from it if there is one."""
     return round(most, digits) == most and (round(reached, digits) != most or reached == most)

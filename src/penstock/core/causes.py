@@ -1,4 +1,4 @@
-"""Words for people about causes of failures, and about the retries that follow them. Pure."""
+"""Wording for people of the causes of failures, and of the retries that follow. Pure."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CAUSES: Mapping[Cause, str] = {
     "budget": "a limit that you set was reached",
     "agent": "the agent itself failed",
 }
-"""Words for the cause of a failure."""
+"""Wording of each cause of a failure."""
 
 
 def retry_text(notice: Notice, text: str) -> str:
-    """Return the line of a notice: a retry with its attempt and its wait, as far as they are known.
+    """Return the line of a notice. A retry gets its attempt and its wait, as far as they are known.
 
     Args:
         notice: any notice.

@@ -1,8 +1,8 @@
 """Decoding of lines to wire events.
 
 There are two passes. The fast one is a `msgspec` decoder made once from an adapter's wire model. Lines that it rejects
-are read again leniently: other types than expected, kinds that the model does not have, lone surrogates, raw control
-characters, NaN, a BOM, bad UTF-8. A line that both reject is malformed.
+are read again by a lenient pass, which accepts unexpected types, unknown kinds, lone surrogates, raw control
+characters, NaN, a BOM and bad UTF-8. A line that both passes reject is malformed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ EXCERPT_CHARS = 200
 """Number of characters shown of an unreadable line."""
 
 MAX_NESTING = 200
-"""Levels of a value that is read leniently. All of its texts are checked recursively; the fast reader has a bound of
-its own."""
+"""Maximum depth of a value that the lenient pass reads, since it checks all strings recursively. The fast decoder has
+its own limit."""
 
 MAX_NOISE_CHARS = 2000
 """Number of characters shown of a line without JSON."""
@@ -41,7 +41,7 @@ class MalformedLine(msgspec.Struct, frozen=True):
 
 
 class Decoded(msgspec.Struct, frozen=True):
-    """Wire event of the second pass. `lenient`: the line was not clean JSON."""
+    """Wire event that the second pass returns. `lenient`: the line was not clean JSON."""
 
     event: Any
     lenient: bool
@@ -60,7 +60,7 @@ class Decoder:
         self.fast_lines: Callable[[bytes | str], list[Any]] = decoder.decode_lines
 
     def slow(self, line: bytes | Oversized) -> list[Decoded | Noise | MalformedLine]:
-        """Decode a line that `fast` rejected; nothing for a blank one. Never raises."""
+        """Decode a line that `fast` rejected; return an empty list for a blank one. Never raises."""
         if isinstance(line, Oversized):
             return [MalformedLine(f"the line is too long: {line.size:,} bytes", excerpt(line.head))]
         try:
@@ -110,7 +110,7 @@ def well_formed(text: str) -> str:
 
 
 def half_formed(text: str) -> str:
-    """Apply `well_formed`, but keep halves at the two ends: the adjacent text may have the other half."""
+    """Apply `well_formed`, but keep a lone half at either end: the adjacent text may have the other half."""
     head = text[:1] if "\udc00" <= text[:1] <= "\udfff" else ""
     tail = text[-1:] if len(text) > len(head) and "\ud800" <= text[-1:] <= "\udbff" else ""
     return head + well_formed(text[len(head) : len(text) - len(tail)]) + tail
@@ -156,7 +156,7 @@ def _objects(text: str) -> tuple[list[Any], str]:
 
 
 def _nests_deeper(value: Any, limit: int) -> bool:
-    """Return whether plain data has more levels than `limit`, without recursion, which deep data would overflow."""
+    """Return whether plain data is nested deeper than `limit`. Recursion is avoided, as it would overflow the stack."""
     level = [value]
     for _ in range(limit):
         level = [
@@ -185,7 +185,7 @@ def fit(value: Any, kind: Any) -> Any:
 def _fit(value: Any, kind: Any) -> Any:
     try:
         return msgspec.convert(value, kind, strict=False)
-    except (msgspec.ValidationError, ValueError, RecursionError, OverflowError):  # before 0.21 it is no ValueError
+    except (msgspec.ValidationError, ValueError, RecursionError, OverflowError):  # before 0.21 it is not a ValueError
         pass  # another type somewhere, or a key that is not text
     origin = typing.get_origin(kind)
     if origin in (types.UnionType, typing.Union):

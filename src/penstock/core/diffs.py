@@ -1,8 +1,8 @@
-"""Diffs of edits: makes the `Change` of an event from whatever an agent's wire has of an edit.
+"""Diffs of edits: makes the `Change` of an event from whatever an agent's wire contains about an edit.
 
-A wire may have both texts, a unified diff, a list of hunks, a patch of Codex's own form, or the name of the file alone.
-A diff has three lines of context and no file headers. The header of a hunk whose position is not known is `@@` alone.
-Lines end at a line feed only: all other line breaks are text, as in Git.
+A wire may have both texts, a unified diff, a list of hunks, a patch in Codex's format, or only the name of the file.
+A diff has three lines of context and no file headers. If the position of a hunk is unknown, its header is just `@@`.
+Only a line feed ends a line: all other line breaks are text, as in Git.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import msgspec
 from penstock.events import Change, ChangeKind
 
 MAX_DIFF_BYTES = 256 * 1024
-"""Bytes of one diff that are kept; more is no longer read by a person."""
+"""Maximum bytes of one diff that are kept; people do not read more."""
 
 MAX_DIFF_LINES = 5_000
-"""Lines of one diff that are kept."""
+"""Maximum lines of one diff that are kept."""
 
 MAX_COMPARED_LINES = 4_000
-"""Lines between the first and the last difference that are compared; more are replaced as a whole, for speed."""
+"""Maximum number of lines between the first and the last difference that are compared. If there are more, all of them
+are replaced, for speed."""
 
 CONTEXT_LINES = 3
 """Lines of context around a change, as in `diff -u`."""
@@ -29,14 +30,14 @@ CONTEXT_LINES = 3
 NO_NEWLINE = "\\ No newline at end of file\n"
 
 _SIGNS = (" ", "+", "-", "\\")
-"""First characters of the lines of a hunk; the last one is that of `NO_NEWLINE`."""
+"""First characters of the lines of a hunk; the last one begins `NO_NEWLINE`."""
 
 UNKNOWN_POSITION = "@@\n"
 """Header of a hunk with unknown line numbers."""
 
 
 class Hunk(msgspec.Struct, frozen=True):
-    """One hunk. Lines begin with ` `, `-` or `+`, and have no line end; numbers count from 1."""
+    """One hunk. Lines begin with ` `, `-` or `+` and have no line end. Line numbers start at 1."""
 
     old_start: int
     old_lines: int
@@ -46,13 +47,13 @@ class Hunk(msgspec.Struct, frozen=True):
 
 
 def from_texts(path: str, old: str | None, new: str | None, *, to: str | None = None) -> Change:
-    """Return the change from one whole text of a file to another; None: there is no such file."""
+    """Return the change from one whole text of a file to another; None means that the file does not exist."""
     kind: ChangeKind = "add" if old is None else "delete" if new is None else "move" if to is not None else "update"
     return _change(path, kind, _compare(old or "", new or "", positioned=True), to)
 
 
 def from_fragments(path: str, pairs: Iterable[tuple[str, str]]) -> Change:
-    """Return the change that replaces parts of a file, each as (old, new). Their positions are not known."""
+    """Return the change that replaces parts of a file, each given as (old, new). Their positions are unknown."""
     lines: list[str] = []
     for old, new in pairs:
         lines += _compare(old, new, positioned=False)
@@ -81,7 +82,7 @@ def from_unified(path: str, diff: str, *, kind: ChangeKind = "update", to: str |
 
 
 def named(path: str, kind: ChangeKind, *, added: int | None = None, removed: int | None = None) -> Change:
-    """Return a change of which the wire has the name only, or the name and the counts."""
+    """Return a change of which the wire has only the file's name, or the name and the counts."""
     return Change(path, kind, added=added, removed=removed)
 
 
@@ -94,9 +95,9 @@ _PATCH_MOVE = "*** Move to: "
 
 
 def from_patch(patch: str) -> list[Change]:
-    """Return the changes of a patch in the form of Codex's `apply_patch`; an empty list if it is none.
+    """Return the changes of a patch in the format of Codex's `apply_patch`; an empty list if it is not one.
 
-    The form has no line numbers. A deleted file is named only, so its counts are not known.
+    The format has no line numbers. It only names a deleted file, so the counts of that file are unknown.
     """
     files: list[_PatchedFile] = []
     for line in patch.split("\n"):
@@ -139,8 +140,8 @@ class _PatchedFile:
 def join(changes: Iterable[Change]) -> list[Change]:
     """Join changes by path, in the order in which the files were first changed.
 
-    Counts are sums, unknown if one of them is. The hunks follow one another as they were made, so the line numbers of
-    each are those of the file at that time. A file that was added and deleted again is left out.
+    Counts are summed; a sum is unknown if one of its counts is. The hunks are in the order in which they were made, so
+    the line numbers of each are those of the file at that time. A file that was added and deleted again is left out.
     """
     joined: dict[str, Change] = {}
     for change in changes:
@@ -169,7 +170,7 @@ def join(changes: Iterable[Change]) -> list[Change]:
 
 
 def shorten(changes: Sequence[Change], max_chars: int, max_lines: int, max_files: int) -> tuple[list[Change], int]:
-    """Return the first changes with at most so much of their diffs, all together, and the number of those left out.
+    """Return the first changes, with their diffs cut to these totals, and the number of changes that were left out.
 
     The counts of a change whose diff is cut stay those of the whole change.
     """
@@ -214,7 +215,7 @@ def _count(lines: Iterable[str]) -> tuple[int, int]:
 
 
 def _bounded(lines: Sequence[str]) -> tuple[str, bool]:
-    """Return the text of the lines that fit, and whether some do not."""
+    """Return the text of the lines that fit within the limits, and whether some do not."""
     size = 0
     for number, line in enumerate(lines):
         size += len(line.encode("utf-8", "replace"))
@@ -224,14 +225,14 @@ def _bounded(lines: Sequence[str]) -> tuple[str, bool]:
 
 
 def _lines(text: str) -> list[str]:
-    """Split at line feeds; each line keeps its end, and the last one gets one."""
+    """Split at line feeds. Each line keeps its line feed; the last one gets one if it has none."""
     return [f"{line}\n" for line in text.removesuffix("\n").split("\n")] if text else []
 
 
 def _compare(old: str, new: str, *, positioned: bool) -> list[str]:
     """Return the hunks between two texts, with line numbers if `positioned`."""
     before, after = _lines(old), _lines(new)
-    if positioned:  # a last line without its end is another line than one with it
+    if positioned:  # a last line without a line feed differs from the same line with one
         _mark_missing_end(old, before)
         _mark_missing_end(new, after)
     start = _common(before, after)
@@ -269,13 +270,13 @@ def _mark_missing_end(text: str, lines: list[str]) -> None:
 
 
 def _signed(lines: Iterable[str], *, headers: bool = False) -> list[str]:
-    """Return lines of hunks, each with a sign: one without is context. A file is no place for anybody's own signs."""
+    """Return lines of hunks, each with a known sign. A line without one is context."""
     known = (*_SIGNS, "@@") if headers else _SIGNS
     return [line if line.startswith(known) else f" {line}" for line in lines]
 
 
 def _prefixed(sign: str, lines: Iterable[str]) -> list[str]:
-    """Return lines of a hunk; the mark of a missing line end is a line of its own."""
+    """Return the lines, each after `sign`. The mark of a missing line end becomes a separate line."""
     found: list[str] = []
     for line in lines:
         text, newline, mark = line.partition("\n")
@@ -286,7 +287,7 @@ def _prefixed(sign: str, lines: Iterable[str]) -> list[str]:
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return the number of equal lines at the start."""
+    """Return the number of lines at the start that are equal in both."""
     count = 0
     for a, b in zip(one, other, strict=False):
         if a != b:

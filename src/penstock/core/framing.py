@@ -1,7 +1,7 @@
 r"""Framing: bytes to lines.
 
-A line ends with `\n` and with nothing else: JSON strings carry raw U+2028, U+2029 and U+0085, at which
-`str.splitlines` would break. Chunks are never stripped nor decoded, so the places at which they are cut have no effect.
+Only `\n` ends a line: JSON strings may contain raw U+2028, U+2029 and U+0085, at which `str.splitlines` would split.
+Chunks are never stripped or decoded, so it does not matter where they are cut.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from typing import NamedTuple
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """Bytes of the longest line that is read; a longer one is skipped to its end and reported. Screenshots make lines of
-some MiB, complete histories of some ten; other readers of these streams failed at 64 KiB, 1 MiB, 10 MiB and 64 MB."""
+several MiB, complete histories lines of tens of MiB. Other readers of these streams failed at 64 KiB, 1 MiB, 10 MiB and
+64 MB."""
 
 HEAD_BYTES = 256
 """Number of bytes kept of an overlong line."""
 
 LONG_BYTES = 1024 * 1024
-"""Bytes of the largest region that is decoded at once, since its events are all in memory together. A line that is
-longer is a region of its own."""
+"""Bytes of the largest region that is decoded at once, since all of its events are in memory together. A longer line is
+a region of its own."""
 
 SMALL_BYTES = 4096
-"""Bytes of a piece that is kept without being copied; smaller ones are joined, as each costs an object."""
+"""Bytes from which a piece is kept without being copied; smaller ones are joined, since each costs an object."""
 
 
 class Oversized(NamedTuple):
@@ -40,7 +41,7 @@ class Framer:
         self._limit = limit
         self._pending: list[bytes | bytearray] = []  # pieces of the current line, joined once
         self._size = 0  # bytes of the current line
-        self._skips = False  # it is known to be too long: only its head is kept
+        self._skips = False  # the current line is too long: only its head is kept
 
     def feed(self, data: bytes) -> list[bytes | Oversized]:
         """Return the lines that `data` completes: regions, with lines that are too long between them."""

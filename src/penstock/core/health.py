@@ -21,9 +21,9 @@ OTHER_KINDS = "(other kinds)"
 class Health(msgspec.Struct):
     """Counters of one stream.
 
-    `delta_events`, `complete_events` and `control_events` count the lines by their content: new text, complete
-    items (texts, calls, results, answers), and control events only. Unknown kinds and many deltas are not a reason for
-    a warning; malformed lines and discontinuities are.
+    `delta_events`, `complete_events` and `control_events` count lines by their content: new text, complete items
+    (texts, calls, results, answers), or only control events. Unknown kinds and many deltas do not cause a warning;
+    malformed lines and discontinuities do.
     """
 
     lines: int = 0
@@ -44,16 +44,16 @@ class Health(msgspec.Struct):
     """Number of the first malformed line."""
     unknown_kinds: dict[str, int] = {}
     causes: dict[str, int] = {}
-    """Numbers of notices and failures by their cause (`penstock.events.Cause`)."""
+    """Number of notices and failures for each cause (`penstock.events.Cause`)."""
 
     version: str | None = None
     """Version of the agent, if it reported one."""
     recorded: tuple[str, ...] = ()
-    """Versions that the recordings of the agent are of, if the stream has something unknown."""
+    """Versions of the agent in the recordings, if the stream has something unknown."""
     drift: list[Unfamiliar] = []
     """Kinds of lines, and names in `_meta`, that Penstock does not know. Filled at the end."""
     checks: list[str] = []
-    """Disagreements in what the agent reports, one sentence each. Filled at the end; they are no warnings."""
+    """Disagreements in what the agent reports, one sentence each. Filled at the end. They are not warnings."""
 
     def count_cause(self, cause: Cause) -> None:
         """Count a notice or a failure that has a cause."""
@@ -98,7 +98,7 @@ class Health(msgspec.Struct):
         return found
 
     def summary(self, label: str) -> str:
-        """Return the report in one sentence or a few, for people; `label` is the name of the agent."""
+        """Return the report in one or a few sentences for people. `label` is the name of the agent."""
         parts = [
             f"{_many(self.delta_events, 'delta event')} (streaming content) and "
             f"{_many(self.complete_events, 'complete event')}"

@@ -1,4 +1,4 @@
-"""Name of the kind of a line whose reader has none for it, for the counters of unknown events."""
+"""Names for kinds of lines that the reader does not know, for the counters of unknown events."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import msgspec
 
 _NAMES = ("type", "method", "event", "kind", "sessionUpdate", "subtype", "role", "object")
 MAX_KEYS = 3
-"""Number of fields that are named if no field has a name."""
+"""Maximum number of fields that are listed for a line without a type or a method."""
 MAX_CHARS = 80
 MAX_BYTES = 1 << 20
-"""Bytes of the longest line that is decoded for its name."""
+"""Bytes of the longest line that is decoded to find its name."""
 
 
 def kind_name(line: bytes) -> str:
-    """Return the type or the method of a line; `answer` for that of a request, else the names of its first fields."""
+    """Return the type or the method of a line, `answer` for the answer to a request, else its first field names."""
     try:
         value = msgspec.json.decode(line) if len(line) <= MAX_BYTES else None
     except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -31,18 +31,18 @@ _ORDER: dict[str, int] = {kind: place for place, kind in enumerate(get_args(Opti
 
 
 MAX_DIFF_CHARS, MAX_DIFF_LINES, MAX_FILES = 64 * 1024, 1_500, 200
-"""Characters and lines of the diffs, and number of files, that an open question shows. A person who decides about more
-opens the files; and each viewer of a chat gets all of it with each reconnection."""
+"""Maximum characters and lines of the diffs, and number of files, that an open question shows. To decide about more, a
+person opens the files. Each viewer of a chat receives all of it again with each reconnection."""
 
 MAX_COMMAND_CHARS = 64 * 1024
-"""Characters of the command that an open question shows: a long script, and all that a person reads."""
+"""Maximum characters of the command that an open question shows: enough for a long script, and nobody reads more."""
 
 CUT = "\n… [the rest of this command is not shown]"
 """Mark at the end of a command that is too long."""
 
 
 class Proposal(NamedTuple):
-    """Command or changes that the input of a call proposes. A question about the call may lack them."""
+    """Command or changes that the input of a call proposes. The question about the call may not repeat them."""
 
     command: str | None
     changes: list[Change] | None
@@ -191,19 +191,19 @@ def resolve(question: AnyQuestion, words: str, *, numbered: bool = False) -> Ans
 
 
 def allowed(question: AnyQuestion) -> Answer:
-    """Return the answer of a run that may do everything. It rejects if no option allows: nobody is there to choose."""
+    """Return the answer in a run that may do everything. It rejects if no option allows: nobody is there to choose."""
     found = option_of(question.options, *_ALLOWED)
     return Answer(question.id, "allow", found.id) if found is not None else rejected(question, "nobody")
 
 
 def allowed_by_rule(question: AnyQuestion) -> Answer | None:
-    """Return the answer that allows a command this once; None if no option does, so that a person is asked."""
+    """Return the answer that allows a command once. None if no option does so; then a person is asked."""
     found = option_of(question.options, *_ONCE)
     return Answer(question.id, "rule", found.id) if found is not None else None
 
 
 def rejected(question: AnyQuestion, by: AnsweredBy) -> Answer:
-    """Return the answer that rejects. If no option rejects, it names none, and the adapter has to find a way."""
+    """Return the answer that rejects. If no option rejects, the answer names none, and the adapter has to reject."""
     found = option_of(question.options, *_REJECTED)
     return Answer(question.id, by, found.id if found is not None else None)
 

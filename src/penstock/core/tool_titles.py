@@ -16,7 +16,7 @@ import msgspec
 from penstock.events import ToolKind
 
 MAX_TITLE_CHARS = 200
-"""Characters of a title: one line of a terminal, or a few if it wraps; a command can be a whole script."""
+"""Maximum characters of a title: one line of a terminal, or a few if it wraps. A command can be a whole script."""
 
 COMMANDS = frozenset({"command", "cmd", "commands", "argv"})
 STRONG = COMMANDS | {
@@ -40,16 +40,16 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 def title(name: str, input: Any) -> str:
     """Return the title of a call of the tool `name` with the complete `input`; "" if the input is empty.
 
-    It has no line break, and at most `MAX_TITLE_CHARS` characters and a mark if text was left out.
+    The title has no line break and at most `MAX_TITLE_CHARS` characters, then a mark if text was left out.
     """
     text, more = _subject(name, input)
     return _first_line(text, more)
 
 
 def lines_below_title(name: str, input: Any, shown: str) -> list[str]:
-    """Return the lines of a command that follow the one which is its title, `shown`.
+    """Return the lines of a command that follow its title, `shown`.
 
-    An adapter may have taken the command out of a shell's arguments; a closing quote at the end is left out then.
+    If an adapter took the command out of a shell's arguments, the closing quote at its end is left out.
     """
     text = _subject(name, input)[0].strip()
     first, _, rest = text.partition("\n")
@@ -62,7 +62,7 @@ def lines_below_title(name: str, input: Any, shown: str) -> list[str]:
 
 
 def _subject(name: str, input: Any) -> tuple[str, bool]:
-    """Return the text that describes a call, and whether there is more of its kind."""
+    """Return the text that describes a call, and whether there are more values of that kind."""
     if isinstance(input, str):
         return _patched(input), False
     if not isinstance(input, dict):
@@ -150,9 +150,9 @@ _Step = Callable[["TitleReader", str, int], int]
 class TitleReader:
     """Incremental reader of a title: feed it the JSON text of a tool's input, and it returns the title as it grows.
 
-    The pieces that `feed` returns are, joined, a beginning of the `title` of the parsed input, however the text was
-    cut, for every JSON object without repeated keys. Text that is not a JSON object has no title. The cost of a call
-    depends on its own delta alone.
+    For every JSON object without repeated keys, and however the text was cut, the joined pieces that `feed` returns are
+    a beginning of the `title` of the parsed input. Text that is not a JSON object has no title. The cost of a call of
+    `feed` depends only on the length of its delta.
     """
 
     __slots__ = (
@@ -167,7 +167,7 @@ class TitleReader:
         self._key: list[str] = []
         self._word = ""  # the key whose value is read
         self._depth = 0
-        self._escape = ""  # an escape that is not whole yet
+        self._escape = ""  # an escape that is still incomplete
         self._high = 0  # the first half of a surrogate pair
         self._held = ""  # space that is emitted once something follows it
         self._count = 0  # characters emitted
@@ -388,7 +388,7 @@ _KINDS: dict[ToolKind, str] = {
     "think": """think task agent todo todowrite todoread writetodos updatetodos updatetodo todolist updateplan plan
         exitplanmode enterplanmode spawnagent savememory reportintent sequentialthinking""",
 }
-# Tools that are close to a kind and do something else, so that the kind's verb would be wrong.
+# Tools that resemble a kind but do something else, so the kind's verb would be wrong.
 _BY_NAME = frozenset({
     "bashoutput", "killshell", "killbash", "writestdin", "readbash", "writebash", "stopbash", "listbash",
     "monitor", "toolsearch", "toolsearchtoolregex", "toolsearchtoolbm25", "lsp", "taskoutput",
@@ -410,7 +410,7 @@ _JOINTS = re.compile(r"[_\-\s]+|tool_?call$", re.IGNORECASE)
 
 
 def tool_kind(name: str) -> ToolKind:
-    """Return the kind of tool that `name` most likely is, `other` if the name does not show it."""
+    """Return the most likely kind of the tool `name`, or `other` if the name does not show it."""
     if kind := _KIND_CACHE.get(name):
         return kind
     found = _KIND_OF.get(_plain(name), "other")
@@ -429,9 +429,9 @@ def _plain(name: str) -> str:
 
 @lru_cache(1000)
 def tool_verb(name: str, kind: ToolKind) -> str:
-    """Return the word for a call that is the same for all agents: `$`, `read`, `edit`, …; "" to use the tool's name.
+    """Return the verb of a call, the same for all agents: `$`, `read`, `edit`, …; "" to use the tool's name.
 
-    The name decides, because it is known first; `kind` decides if the name says nothing.
+    The name decides, because it is known first; `kind` decides if the name does not show it.
     """
     guessed = tool_kind(name)
     plain = _plain(name)

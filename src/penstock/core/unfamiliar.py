@@ -1,4 +1,4 @@
-"""Unknown kinds of lines, by their place in the run: which may have changed what is shown."""
+"""Unknown kinds of lines, with their place in the run, which shows whether they may have changed the output."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Literal
 import msgspec
 
 MAX_KINDS = 64
-"""Number of kinds that are kept by name: an agent could print a new name in each line."""
+"""Maximum number of kinds that are kept by name: an agent could print a new name in each line."""
 
 MAX_NAME_CHARS = 120
-"""Characters of a name, which comes from the agent."""
+"""Maximum characters of a name; names come from the agent."""
 
 SUSPECT = ("retry", "discard", "replace", "supersede", "continue", "error")
 """Parts of names, in lower case, of kinds that may change what other lines mean."""
 
 UnfamiliarPlace = Literal["between texts", "in a call", "elsewhere"]
-"""Place of a kind: text came before and after it; a call waited, whose result came after it; none of these."""
+"""Place of a kind: between two texts; between a call and its result; anywhere else."""
 
 
 class Unfamiliar(msgspec.Struct):
@@ -30,7 +30,7 @@ class Unfamiliar(msgspec.Struct):
 
 
 class _Noted:
-    """Numbers of texts and results before the first line of a kind that something could follow."""
+    """Count of a kind's lines, and the numbers of texts and results at its first line after a text or in a call."""
 
     __slots__ = ("count", "results", "texts")
 
@@ -47,7 +47,7 @@ class PlacesOfKinds:
         self._noted: dict[str, _Noted] = {}
 
     def note(self, name: str, texts: int, results: int, *, waiting: bool) -> None:
-        """Note a line. `texts`, `results`: numbers of those before it; `waiting`: a call has no result yet."""
+        """Note a line. `texts`, `results`: how many came before it. `waiting`: a call has no result yet."""
         name = name[:MAX_NAME_CHARS]
         found = self._noted.get(name)
         if found is None:
@@ -61,7 +61,7 @@ class PlacesOfKinds:
             found.results = results
 
     def close(self, texts: int, results: int) -> list[Unfamiliar]:
-        """Return the kinds, judged by what followed them. `texts`, `results`: numbers of all of the run."""
+        """Return the kinds, judged by what followed them. `texts`, `results`: totals of the run."""
         return [self._judged(name, noted, texts, results) for name, noted in self._noted.items()]
 
     def _judged(self, name: str, noted: _Noted, texts: int, results: int) -> Unfamiliar:

@@ -1,7 +1,7 @@
 """The ATIF sink: each run as one trajectory, in version 1.7 of the Agent Trajectory Interchange Format.
 
-The format and its rules are in Harbor's RFC 0001. What it has no field for is in `extra`, under the names of
-`docs/events.md`. `docs/trajectories.md` lists what becomes of each event.
+Harbor's RFC 0001 defines the format and its rules. Facts that it has no field for are in `extra`, under the names of
+`docs/events.md`. `docs/trajectories.md` shows how each event is mapped.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from penstock import events as ev
 SCHEMA = "ATIF-v1.7"
 
 UNKNOWN_VERSION = "unknown"
-"""Version of an agent that reports none; the format requires one."""
+"""Version for an agent that reports none; the format requires one."""
 
 SYSTEM_NOTICES: frozenset[ev.NoticeCode] = frozenset({"compaction", "model", "refusal"})
-"""Notices that change what the model sees or who answers: steps of the system. All others are in `extra`."""
+"""Notices that change what the model sees or which model answers. They become system steps; all others are in
+`extra`."""
 
 
 class TrajectoryStep:
-    """One step of a trajectory. Its number is given at the end, as steps without content are left out."""
+    """One step of a trajectory. It gets its number at the end, because steps without content are left out."""
 
     __slots__ = (
         "at",
@@ -59,7 +60,7 @@ class TrajectoryStep:
         return not (self.texts or self.thoughts or self.calls or self.results)
 
     def record(self, number: int, began_ms: int | None) -> dict[str, Any]:
-        """Return the step as the format has it."""
+        """Return the step in the form of the format."""
         made: dict[str, Any] = {"step_id": number, "source": self.source, "message": "".join(self.texts)}
         if began_ms is not None and self.at is not None:
             made["timestamp"] = datetime.fromtimestamp((began_ms + self.at) / 1000, UTC).isoformat(
@@ -89,7 +90,7 @@ class AgentSteps:
         self.model: str | None = None
 
     def step(self, message: int | None, at: int | None) -> TrajectoryStep:
-        """Return the step of a message; without one the agent's last step, or a new one."""
+        """Return the step of a message; without a message, the agent's last step or a new one."""
         found = self.messages.get(message) if message is not None else self._last()
         if found is None:
             found = TrajectoryStep("agent", at=at)
@@ -240,7 +241,7 @@ class Trajectory:
         }
         result: dict[str, Any] = {"source_call_id": event.call_id, "content": event.text}
         step = self._calls.get(event.call_id)
-        if step is None:  # the call was before the beginning of the stream
+        if step is None:  # the call came before the stream began
             step = TrajectoryStep("system", at=event.at)
             lane.steps.append(step)
             flags["call_id"] = result.pop("source_call_id")
@@ -333,7 +334,7 @@ class AtifSink:
         self._open = Trajectory(prompt, began_ms)
 
     def render(self, events: Iterable[ev.Event]) -> bytes:
-        """Return the trajectories of the runs that ended, one a line; b"" for none."""
+        """Return the trajectories of the runs that ended, one per line; b"" if none did."""
         made = b""
         for event in events:
             if type(event) is ev.RunEnded:
@@ -385,6 +386,6 @@ def _final_metrics(end: ev.RunEnded, steps: int) -> dict[str, Any]:
 
 
 def _end_text(end: ev.RunEnded) -> str:
-    """Return the words of a run that did not end well: no reader may take it for a success."""
+    """Return the text for a run that did not end well, so that no reader takes it for a success."""
     why = f": {end.reason}" if end.reason else ""
     return f"The run ended with the outcome {end.outcome}{why}"

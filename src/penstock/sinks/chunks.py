@@ -1,11 +1,11 @@
-"""Chunks: the smallest stream that a program can show while it comes, one JSON object a line.
+"""Chunks: the simplest stream that a program can show as it arrives, one JSON object per line.
 
-`text` is only ever new text of the top agent, so a reader puts it out as it comes. A message that follows another
-one begins with a chunk whose text is a blank line, so the joined texts read as the agent wrote them. Exactly one
-chunk, the last, has `is_final`: its `text` is what of the reply was not put out yet, `reply` is the whole reply,
-`outcome` and `reason` say how the run ended, and `session_id` names the conversation. Which text belongs to the
-reply is known only at the end: what an agent says between its tool calls was chunks as well. A reader that wants
-the reply alone takes `reply`.
+`text` is always new text of the top agent, so a reader prints it as it arrives. A message that follows another one
+begins with a chunk whose text is a blank line, so the joined texts read as the agent wrote them. Only the last chunk
+has `is_final`: its `text` is the part of the reply that was not yet in a chunk, `reply` is the whole reply, `outcome`
+and `reason` describe how the run ended, and `session_id` names the conversation. Only at the end is it known which text
+belongs to the reply: text that an agent writes between its tool calls is in chunks too. A reader that wants only the
+reply uses `reply`.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ class StreamChunk(msgspec.Struct):
     """One piece of an agent's output."""
 
     text: str = ""
-    """New text, to be put out after the text of the chunks before."""
+    """New text, to be printed after the text of the earlier chunks."""
     thinking: str | None = None
-    """New thinking; such a chunk has no text."""
+    """New thinking. A chunk with thinking has no text."""
     is_final: bool = False
-    """True in the last chunk alone."""
+    """True only in the last chunk."""
     session_id: str | None = None
-    """The agent's name for the conversation; in the last chunk, where it is known."""
+    """The agent's id of the conversation; only in the last chunk, if it is known."""
     reply: str | None = None
-    """The whole reply; in the last chunk."""
+    """The whole reply; only in the last chunk."""
     message: int | None = None
-    """The number of the message that the text or thinking belongs to; not in the last chunk."""
+    """Number of the message that the text or thinking belongs to; not in the last chunk."""
     outcome: Outcome | None = None
-    """How the run ended; in the last chunk."""
+    """Outcome of the run; only in the last chunk."""
     reason: str | None = None
-    """Why it ended so, where that needs words; in the last chunk."""
+    """Reason for the outcome, if it is not obvious; only in the last chunk."""
 
 
 class ChunksSink:
-    """Sink that makes chunks of the main agent's text and thinking; sub-agents and tools are left out."""
+    """Sink that writes the main agent's text and thinking as chunks, without sub-agents and tools."""
 
     def __init__(self) -> None:
         self._shown = ShownText()
@@ -93,7 +93,7 @@ class ChunksSink:
 
 
 def _as_object(chunk: StreamChunk) -> dict[str, Any]:
-    # `text` and `is_final` are always there, the others only if they have a value.
+    # `text` and `is_final` are always present, the other fields only if they have a value.
     fields: dict[str, Any] = {"text": chunk.text}
     if chunk.thinking is not None:
         fields["thinking"] = chunk.thinking

@@ -1,4 +1,4 @@
-"""The NDJSON sink: one JSON object a line for each event, in the public format of `docs/events.md`."""
+"""The NDJSON sink: one line with a JSON object for each event, in the public format of `docs/events.md`."""
 
 from __future__ import annotations
 

@@ -8,17 +8,17 @@ from penstock.events import Event, RunEnded
 
 
 class ReplySink:
-    """Sink that writes the reply of each run when it has ended, unchanged, and nothing else.
+    """Sink that writes only the reply of each run, unchanged, when the run has ended.
 
     Args:
-        label: name of the run among several, which is written above its reply; "" for a run alone.
+        label: name that is written above the reply, if there are several runs; "" for a single run.
     """
 
     def __init__(self, label: str = "") -> None:
         self._label = label
 
     def render(self, events: Iterable[Event]) -> str:
-        """Return the replies of the runs that ended, with a line break at the end; "" for none."""
+        """Return the replies of the runs that ended, with a line break at the end; "" if none did."""
         return "".join(self._lines(event.reply) for event in events if type(event) is RunEnded)
 
     def close(self) -> str:

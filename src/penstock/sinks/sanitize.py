@@ -1,8 +1,8 @@
-"""Sanitizing of agents' text, which is data: nothing in it may act on a terminal, an editor or a CI service.
+"""Sanitizing of agents' text. It is data, so nothing in it may act on a terminal, an editor or a CI service.
 
-`Sanitizer` drops escape sequences and makes control and direction characters visible. `CommandFilter` defuses what a
-CI service would read as a command. Both are fed text in pieces, keep what they need from one piece to the next, and
-give the same result however the text was cut.
+`Sanitizer` drops escape sequences and makes control and direction characters visible. `CommandFilter` breaks up text
+that a CI service would run as a command. Both take text in pieces, keep the state that they need between pieces, and
+return the same result wherever the text was cut.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import json
 import re
 
 MAX_SEQUENCE_CHARS = 4096
-"""Characters of the longest escape string (a link, a title, a clipboard) that is dropped; a longer one is not a
-sequence but text behind a stray introducer, and is shown."""
+"""Characters of the longest escape string (a link, a title, a clipboard) that is dropped. A longer one is not a
+sequence but text after a stray introducer, and is shown."""
 
 _CSI = r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}"
 _STRING = rf"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x18\x1a\x1b\x80-\x9f\n]{{0,{MAX_SEQUENCE_CHARS}}}"
 _ESCAPE = r"\x1b[ -/]{0,4}"
 
-# A string ends with BEL or ST. One that a line break, another introducer or the limit interrupts is not a sequence.
+# A string ends with BEL or ST. If a line break, another introducer or the limit comes first, it is not a sequence.
 _SEQUENCE = re.compile(rf"{_CSI}[@-~]|{_STRING}(?:\x07|\x1b\\|\x9c)|\x1b(?:[ -/]{{1,4}}[0-~]|[0-OQ-WYZ\\`-~])")
 _UNFINISHED = re.compile(rf"(?:{_CSI}|{_STRING}\x1b?|{_ESCAPE}|\r)\Z")
 
@@ -42,9 +42,9 @@ _VISIBLE = _visible()
 class Sanitizer:
     r"""Sanitizer of the text of one block, fed piece by piece.
 
-    Escape sequences are dropped, also those split over pieces; `\r\n` becomes a line break; other controls
-    become their pictures (`␍`, `␛`), direction overrides and tag characters their names (`<U+202E>`), halves
-    of surrogates U+FFFD. Tabs and line breaks stay. No other text is lost.
+    Escape sequences are dropped, even if they are split over pieces. `\r\n` becomes a line break. Other control
+    characters become their control pictures (`␍`, `␛`), direction overrides and tag characters their code points
+    (`<U+202E>`), and lone surrogates U+FFFD. Tabs and line breaks stay. No other text is lost.
     """
 
     __slots__ = ("_held",)
@@ -53,7 +53,7 @@ class Sanitizer:
         self._held = ""
 
     def feed(self, text: str) -> str:
-        """Return the sanitized text, without an end that may begin a sequence: that is held back."""
+        """Return the sanitized text. An end that may begin a sequence is held back."""
         if self._held:
             text = self._held + text
         elif _harmless(text):
@@ -63,17 +63,17 @@ class Sanitizer:
         return _show(text[: unfinished.start()] if unfinished else text)
 
     def flush(self) -> str:
-        """Return what was held back, made visible: the block has no more text."""
+        """Return the text that was held back, made visible. Call it when the block has no more text."""
         held, self._held = self._held, ""
         return _show(held)
 
 
 _PLAIN = bytes([*range(0x20, 0x7F), *b"\t\n"])
-"""ASCII characters that act on nothing."""
+"""ASCII characters that have no effect on a terminal."""
 
 
 def _harmless(text: str) -> bool:
-    # Cheap checks decide for nearly all text, at a fraction of the cost of the search.
+    # Cheap checks suffice for nearly all text, at a fraction of the cost of the search.
     if text.isprintable():
         return True
     if text.isascii():
@@ -82,22 +82,22 @@ def _harmless(text: str) -> bool:
 
 
 def clean(text: str) -> str:
-    """Return a complete text sanitized; it may have line breaks."""
+    """Return a complete text, sanitized; line breaks stay."""
     return text if _harmless(text) else _show(text)
 
 
 def clean_line(text: str) -> str:
-    """Return a complete text sanitized, in one line, and without CI commands."""
+    """Return a complete text, sanitized, on one line and without CI commands."""
     return CommandFilter().feed(clean(text).replace("\n", "⏎"))
 
 
 def escaped(text: str) -> str:
-    r"""Return text of a format for programs, with `\u009b` for what would act: strings of JSON stay the same."""
+    r"""Return text for programs with unsafe characters escaped as in `\u009b`; JSON strings keep their values."""
     return text if _harmless(text) else _SUSPECT.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def _show(text: str) -> str:
-    # Line ends first: a sequence dropped between `\r` and `\n` must not make them one.
+    # Line ends first: dropping a sequence between `\r` and `\n` must not turn them into one line end.
     return _SEQUENCE.sub("", text.replace("\r\n", "\n")).translate(_VISIBLE)
 
 
@@ -108,20 +108,19 @@ _BEGUN_COMMAND = re.compile(r"##[A-Za-z]{0,32}\Z|#\Z")
 
 
 class CommandFilter:
-    """Filter that puts a space into what a CI service would run as a command: `: :set-env`, `##vso [`.
+    """Filter that inserts a space into each command of a CI service, so that it is not run: `: :set-env`, `##vso [`.
 
-    It follows the text of consecutive lines. A new filter begins in the middle of a line (after a prefix), unless
-    `at_start`.
+    Feed it consecutive text. A new filter begins in the middle of a line (after a prefix), unless `at_start`.
     """
 
     __slots__ = ("_tail",)
 
     def __init__(self, *, at_start: bool = False) -> None:
-        # The end of the line so far, as far as it matters: "" for only space, "x" for anything harmless.
+        # The relevant end of the line so far: "" if it has only space, "x" for anything harmless.
         self._tail = "" if at_start else "x"
 
     def feed(self, text: str) -> str:
-        """Return `text` without commands, given what was fed before."""
+        """Return `text` without commands, given the text that was fed before."""
         if self._tail == "x" and "\n" not in text and "#" not in text:
             return text
         if "#" not in text and "::" not in text and not self._tail.startswith("#") and self._tail + text[:1] != "::":

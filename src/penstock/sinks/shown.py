@@ -1,8 +1,8 @@
 """Comparison of the reply with the text that a sink has written, so that none of it is missing or written twice.
 
-Text is written as it arrives; which of it is the reply is known only at the end. As a rule the reply repeats complete
-blocks, mostly the last ones: blocks of one message joined as they are, messages with a blank line between. The
-comparison is exact.
+Text is written as it arrives, but only at the end is it known which part is the reply. The reply usually repeats
+complete blocks, mostly the last ones: blocks of one message are joined as they are, messages with a blank line between
+them. The comparison is exact.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from penstock.events import (
 )
 
 BLANK_LINE = "\n\n"
-"""Separator of two messages, in the reply and in what is written."""
+"""Separator between two messages, in the reply and in the written text."""
 
 MAX_CHARS = 32 * 1024 * 1024
-"""Characters of ended blocks that are kept: no reply of several messages has more."""
+"""Maximum characters of ended blocks that are kept: no reply of several messages has more."""
 
 MAX_SPANS = 65_536
-"""Spans that are kept: a reply of more blocks is written again in full."""
+"""Maximum number of spans that are kept: a reply of more blocks is written again in full."""
 
 PROBE_CHARS = 64
-"""Characters that are compared first: if they differ, no copy of a long text is made."""
+"""Number of characters that are compared first: if they differ, no long text has to be copied."""
 
 MAX_COMPARISONS = 64
-"""Full comparisons for one reply. Texts that begin alike again and again would cost time by their square."""
+"""Maximum number of full comparisons for one reply. Many texts with the same beginning would take quadratic time."""
 
 
 class _Span:
@@ -57,7 +57,7 @@ class _Span:
         self.message = message
         self.message_id = message_id
         self.known: str | None = None  # the text of the block, once it has ended or was revised
-        self.parts: list[str] = []  # what was written, unless that is `known`
+        self.parts: list[str] = []  # the text that was written, unless it is `known`
         self.revised = False
         self.corrections = 0
         self.scattered = False  # the block was not written in one piece
@@ -70,7 +70,7 @@ class _Span:
 
     @property
     def written_text(self) -> str:
-        """Text of it that was written."""
+        """Text of the block that was written."""
         return "".join(self.parts) if self.parts else self.known or ""
 
     @property
@@ -80,14 +80,14 @@ class _Span:
 
 
 class ShownText:
-    """Tracker of the written text of a run: feed it all events and what is written; ask it what the reply still lacks.
+    """Tracker of the written text of a run. Feed it all events and the written text; it returns the rest of the reply.
 
-    A sink that cannot withdraw text reports each piece with `add`; one that shows corrections reports only the
-    beginnings, and the text is that of the block.
+    A sink that cannot withdraw text reports each piece with `add`. One that shows corrections reports only the
+    beginnings; its written text is the text of the block.
 
     Args:
-        written: function that gives a text as the sink writes it. If a reply would be written otherwise than its
-            blocks one by one (an escape sequence begins in one and ends in the next), it was not shown.
+        written: function that returns a text as the sink writes it. A reply counts as not shown if the sink would write
+            it differently from its separate blocks, as when an escape sequence begins in one and ends in the next.
     """
 
     def __init__(self, written: Callable[[str], str] = str) -> None:
@@ -98,11 +98,11 @@ class ShownText:
         self._of_block: dict[int, _Span] = {}
         self._chars = 0
         self._message: tuple[int | None, str | None] = (None, None)  # number and id of the current one
-        self._apart = False  # an event that ends a text has come since the last one
-        self._answer = ""  # of an agent that may continue, until it is known to have been shown
+        self._apart = False  # an event that ends a text has come since the last text
+        self._answer = ""  # answer of an agent that may continue, until it has been shown
 
     def note(self, event: Event) -> None:
-        """Follow messages and blocks; sub-agents have no part in the reply."""
+        """Follow messages and blocks. Sub-agents are ignored: their text is not in the reply."""
         if event.parent is not None:
             return
         if isinstance(event, BlockEnded | BlockRevised):
@@ -140,10 +140,12 @@ class ShownText:
         self._apart = False
 
     def rest(self, reply: str) -> str:
-        """Return what is still to be written of the reply; it begins with a blank line unless it continues the text.
+        """Return the part of the reply that is not written yet, after a blank line unless it continues the text.
 
-        "" if the reply consists of complete blocks that were written, or is a part of the last one. The rest if it
-        continues the last ones. Everything after the first difference if the agent revised them. Else all of it.
+        - "" if the reply consists of complete blocks that were written, or is a part of the last one
+        - the rest if it continues the last blocks
+        - everything after the first difference if the agent revised them
+        - else the whole reply
         """
         if not reply:
             return ""
@@ -154,9 +156,9 @@ class ShownText:
         return (BLANK_LINE if self._spans else "") + reply
 
     def overdue(self, text: str = "") -> str:
-        """Return what is still to be written of an earlier answer, now that `text` follows it or the run ends.
+        """Return the part of an earlier answer that is not written yet, now that `text` follows it or the run ends.
 
-        "" while `text` may be that answer itself, sent late: then this is called again.
+        Return "" while `text` may be that answer itself, sent late; call it again then.
         """
         answer = self._answer
         if text and answer.startswith(text):
@@ -182,7 +184,7 @@ class ShownText:
         span.known = event.text
         span.revised = span.revised or isinstance(event, BlockRevised)
         if not span.revised:
-            span.parts = []  # the same; or as much of it as the reply has, if it was too long to be kept
+            span.parts = []  # the same text; or only the part in the reply, if it was too long to be kept
 
     def _end(self, event: MessageEnded) -> None:
         for span in reversed(self._spans):
@@ -193,7 +195,7 @@ class ShownText:
                 span.superseded = self._apart = True
 
     def _contains(self, reply: str) -> bool:
-        """Return whether the reply is a part of the text that was written last, with no event since."""
+        """Return whether the reply is a part of the text that was written last, with no event after it."""
         if self._apart or not self._spans or self._spans[-1].scattered:
             return False
         last = self._spans[-1]
@@ -218,9 +220,9 @@ class ShownText:
         return None
 
     def _missing(self, spans: Sequence[_Span], reply: str) -> str | None:
-        """Return what was not written of a reply that begins with the texts of these spans."""
+        """Return the unwritten part of a reply that begins with the texts of these spans."""
         if len(spans) == 1 and spans[0].known == reply and not spans[0].parts:
-            return ""  # nearly every reply: nothing of a long text is joined or sanitized again
+            return ""  # nearly every reply ends here, so that no long text is joined or sanitized again
         text, *_ = _joined(spans, [span.text for span in spans])
         one_by_one, *_ = _joined(spans, [self._written(span.text) for span in spans])
         if one_by_one + self._written(reply[len(text) :]) != self._written(reply):
@@ -231,7 +233,7 @@ class ShownText:
 
 
 def _joined(spans: Sequence[_Span], texts: Sequence[str]) -> tuple[str, list[int], dict[int, int]]:
-    """Return the texts of these spans as the reply joins them, their starts, and their indexes by their ends."""
+    """Return the texts of these spans joined as in the reply, their starts, and a map from their ends to indexes."""
     parts: list[str] = []
     starts: list[int] = []
     ends: dict[int, int] = {}
@@ -251,7 +253,7 @@ def _one_message(one: _Span, other: _Span) -> bool:
 
 
 def shared(one: str, other: str) -> int:
-    """Return the length of the common beginning, found by bisection."""
+    """Return the length of the common prefix, found by bisection."""
     if one == other:
         return len(one)
     low, high = 0, min(len(one), len(other))

@@ -1,4 +1,4 @@
 """Normalizer: turns an agent's updates into the events that `docs/contract.md` promises.
 
-It owns identity, order, snapshots and the end of a run; it has no knowledge of agents, sinks or clocks.
+It owns identity, order, snapshots and the end of a run. It does not depend on agents, sinks or clocks.
 """

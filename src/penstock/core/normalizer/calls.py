@@ -1,7 +1,7 @@
 """Tool calls: each is emitted once, after its input and before its output and its result.
 
-Input waits for the tool's name, output for its call. A call without an id gets one; a call or a result that the wire
-repeats is not emitted again.
+Input waits for the tool's name, and output for its call. A call without an id gets one. A call or a result that the
+wire repeats is not emitted again.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from penstock.core.normalizer.state import Block, Lane, Message, place_key
 from penstock.core.normalizer.waits import Waits
 
 MAX_CALLS = 4096
-"""Calls that are kept: those that wait for a result, and those that returned, so that a repeated result is not emitted
-again."""
+"""Maximum number of calls that are kept: those that wait for a result, and those that returned, so that a repeated
+result is not emitted again."""
 
 MAX_LANES = 64
-"""Sub-agents in one another that are followed, as ids of a wire may lead in a circle."""
+"""Levels of nested sub-agents that are followed, since the ids on a wire may form a cycle."""
 
 MADE_UP = "call-"
-"""Prefix of the ids of calls that have none on the wire."""
+"""Prefix of the ids that are generated for calls without an id on the wire."""
 
 UNNAMED = "tool"
 """Name of a tool whose name the wire never sent."""
 
 MIN_RESULTS = 2
-"""Number of results from which it is odd that all are empty: one command may well print nothing."""
+"""Number of results from which it is suspicious that all are empty: a single command may print nothing."""
 
 
 class TrackedCall:
@@ -92,11 +92,11 @@ class CallTracker:
         self._messages = messages
         self._outcome = outcome
         self._health = health
-        # Apart, so that the cost of a call does not grow with the calls before it.
+        # Kept separately, so that the cost of a call does not grow with the calls before it.
         self._waiting: dict[str, TrackedCall] = {}  # no result has come
-        self._with_place = self._with_text = 0  # results that could have a text, and those that have one
+        self._with_place = self._with_text = 0  # results that could have a text; results that have one
         self._called = self._named = self._given = 0  # calls of the top agent, those with a name, those with an input
-        self._unasked = 0  # results of no call
+        self._unasked = 0  # results without a call
         self._before = 0  # messages until the last call of the top agent
         self._returned: dict[str, TrackedCall] = {}
         self._running: Counter[str | None] = Counter()  # calls that were emitted and wait, by lane
@@ -109,7 +109,7 @@ class CallTracker:
         return self._waiting.get(call_id) or self._returned.get(call_id)
 
     def track(self, call_id: str, name: str | None, lane: str | None) -> TrackedCall:
-        """Return the call of this id, a new one if unknown."""
+        """Return the call of this id; a new one if the id is unknown."""
         call = self.find(call_id)
         if call is None:
             if len(self._waiting) + len(self._returned) >= MAX_CALLS:
@@ -120,7 +120,7 @@ class CallTracker:
         return call
 
     def held_up(self, call_id: str | None, lane: str | None) -> Iterator[str]:
-        """Yield the ids of the calls that wait with this one: it, and those whose sub-agents have made it."""
+        """Yield the ids of the calls that wait with this one: its own, and those whose sub-agents made it."""
         call = self.find(call_id)
         if call_id is not None:
             yield call_id
@@ -147,7 +147,7 @@ class CallTracker:
     # --- the call ----------------------------------------------------------------------------------
 
     def apply_call(self, update: up.ToolCall) -> None:
-        """Settle the input of a call with the complete one, and emit the call."""
+        """Reconcile the streamed input of a call with the complete one, and emit the call."""
         call = self.track(update.call_id or self._new_id(), update.name, update.lane)
         if call.called or call.returned:
             self._health.suppressed_duplicates += 1
@@ -170,7 +170,7 @@ class CallTracker:
         self._emit_call(call, update, block.parent, block.message)
 
     def _input_block(self, call: TrackedCall, update: up.ToolCall, lane: Lane) -> Block:
-        """Return the block for the input of a call that has none, or a block of which nothing was emitted."""
+        """Return the block for the input of a call that has none, or whose block ended before anything was emitted."""
         message = self._messages.find(lane, update)
         block = message.places.get(place_key(update.place, "tool_input"))  # streamed before it had an id
         if block is None or block.ended or block.kind != "tool_input" or block.call_id is not None:
@@ -181,9 +181,10 @@ class CallTracker:
         return block
 
     def _settle_text(self, block: Block, value: Any) -> None:
-        """Compare streamed input with the complete one by value, since the same JSON can be spelled in many ways.
+        """Compare the streamed input with the complete one by value, since the same JSON can be written in many ways.
 
-        Defaults that the agent adds are not a change: the block keeps the streamed input, the call has all of it.
+        Defaults that the agent adds are not a change: the block keeps the streamed input, and the call has the complete
+        one.
         """
         sent = block.text
         if block.truncated or (not sent and value in (None, {})):
@@ -202,7 +203,7 @@ class CallTracker:
             self._messages.revise(block, whole)
 
     def input_ended(self, block: Block) -> None:
-        """Emit the call of an input that ended completely, unless the wire has repeated it."""
+        """Emit the call whose input ended completely, unless the wire has repeated it."""
         call = self.find(block.call_id)
         if call is None or call.called or call.returned or not call.name:
             return
@@ -242,7 +243,7 @@ class CallTracker:
             self._release(call.output, parent)
 
     def _release(self, output: Block, parent: str | None) -> None:
-        """Emit the output that had to wait for its call."""
+        """Emit output that waited for its call."""
         output.held = False
         output.parent = parent
         if output.size:
@@ -254,7 +255,7 @@ class CallTracker:
     # --- the result --------------------------------------------------------------------------------
 
     def apply_return(self, update: up.ToolReturn) -> None:
-        """Emit the result of a call. It ends the sub-agent that the call started, and the round once no call waits."""
+        """Emit the result of a call. This ends the call's sub-agent, and also the round once no call waits."""
         call = self.track(update.call_id or self._oldest_made_up(), update.name, update.lane)
         lane = self._messages.lane(call.lane)
         if call.returned:
@@ -310,9 +311,9 @@ class CallTracker:
         return self._traits.command_status or not call.is_command
 
     def _duration_ms(self, call: TrackedCall, update: up.ToolReturn) -> int | None:
-        """Return the duration by the agent's clock, else by the time stamps, without the time of questions.
+        """Return the duration by the agent's clock, else by the time stamps, less the time spent on questions.
 
-        Some agents begin their own clock before they ask.
+        Some agents start their own clock before they ask.
         """
         own, at = update.duration_ms, self._emitter.at
         if call.at is None or at is None:
@@ -327,7 +328,7 @@ class CallTracker:
         return bool(self._waiting)
 
     def disagreements(self, *, ended_well: bool) -> Iterator[str]:
-        """Yield sentences about what an agent rarely means. `ended_well`: every call should have a result."""
+        """Yield a sentence for each oddity that is rarely intended. `ended_well`: every call should have a result."""
         if self._with_place >= MIN_RESULTS and not self._with_text:
             yield f"all {self._with_place} results of calls are empty"
         if self._called >= MIN_RESULTS and not self._named:
@@ -355,7 +356,7 @@ class CallTracker:
         return f"{MADE_UP}{self._made_up}"
 
     def _oldest_made_up(self) -> str:
-        """Return the id for a result without one: that of the oldest call with a made-up id and no result."""
+        """Return the id for a result without one: that of the oldest waiting call with a generated id."""
         return next((call_id for call_id in self._waiting if call_id.startswith(MADE_UP)), None) or self._new_id()
 
     def _forget_one(self) -> None:

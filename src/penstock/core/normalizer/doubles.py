@@ -1,4 +1,4 @@
-"""Texts that came twice: the sign of a retry that a wire does not mark, or of a text that lost its place."""
+"""Texts that came twice: a sign of a retry that the wire does not mark, or of a text that lost its place."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from penstock.core.normalizer.state import Lane, Message
 
 MIN_CHARS = 20
-"""Characters of a text from which it is odd that the same one comes twice in a round."""
+"""Minimum characters of a text for which it is suspicious to come twice in a round."""
 MIN_HEAD_CHARS = 32
-"""Characters of a beginning that comes twice in one text: a shorter one, such as that of a list, is chance."""
+"""Minimum characters of a beginning that comes twice in one text: a shorter one, such as that of a list, is chance."""
 MAX_TRIES = 8
-"""Places at which the beginning of a text is looked for again."""
+"""Maximum number of places at which the beginning of a text is searched again."""
 MAX_KEPT = 64
-"""Number of texts of a round that are remembered."""
+"""Maximum number of texts of a round that are remembered."""
 
 
 class Doubles:
-    """Counter of the top agent's texts that came twice. A text is only counted: it may be what the model meant."""
+    """Counter of the top agent's texts that came twice. They are only counted: the model may mean to repeat them."""
 
     def __init__(self) -> None:
         self._round = 0
@@ -57,12 +57,12 @@ class Doubles:
 
 
 def begins_twice(text: str) -> int:
-    """Return the number of characters with which a text begins, and begins again right after them; 0 if there are none.
+    """Return the number of characters after which a text begins again from its start; 0 if it does not.
 
-    So looks the text of an attempt that broke off, with that of the next attempt after it.
+    Such a text is an attempt that broke off, followed by the next attempt.
     """
     head = text[:MIN_HEAD_CHARS]
-    if len(text) < 2 * MIN_HEAD_CHARS or head in (head + head)[1:-1]:  # the beginning is a pattern, such as a line
+    if len(text) < 2 * MIN_HEAD_CHARS or head in (head + head)[1:-1]:  # the beginning is a pattern, such as a rule
         return 0
     place = text.find(head, 1)
     for _ in range(MAX_TRIES):

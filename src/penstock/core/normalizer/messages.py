@@ -1,12 +1,12 @@
-"""Messages and blocks: their begin, their text and their end, in the order that the contract promises.
+"""Messages and blocks: their start, their text and their end, in the order that the contract promises.
 
     run      = run_started* (message | loose)* run_ended
     message  = message_started (block_started | delta | block_revised | block_ended | tool_called
                | loose)* message_ended
 
-Each lane has at most one open message. A block is *registered* when an update names it for the first time, *started*
-with its first text or, for a call's input, its name, and *ended* when its final comes, when its message ends, or, on
-wires without end marks, when another block starts.
+Each lane has at most one open message. A block is *registered* when an update names it for the first time. It is
+*started* by its first text; a call's input is started by the tool's name. It is *ended* when its final comes, when its
+message ends or, on wires without end marks, when another block starts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.core.normalizer.snapshots import SnapshotGuess
 from penstock.core.normalizer.state import PARTS, Block, Lane, Message, PlaceKey, merged
 
 MAX_LANES = 256
-"""Number of sub-agents that are followed at once. A new one ends the open message and blocks of the oldest one."""
+"""Maximum number of sub-agents that are followed at once. One more ends the open message and blocks of the oldest."""
 
 
 class Messages:
@@ -35,8 +35,8 @@ class Messages:
 
     Args:
         top: the lane of the top agent.
-        on_input: called after the input of a call ended completely with its message, which makes it a call even if the
-            wire never repeats it.
+        on_input: called when the input of a call ended completely together with its message. The call is then emitted
+            even if the wire never repeats it.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Messages:
         return self.open(lane, update.message)
 
     def open(self, lane: Lane, key: str | None, explicit: bool = False) -> Message:
-        """Begin a message; the one that is open ends. `explicit`: the wire marks its begin and its end."""
+        """Begin a message and end the open one. `explicit`: the wire marks its start and its end."""
         self._overtake(lane)
         self._message_count += 1
         message = Message(lane.key_for(key), self._message_count, explicit)
@@ -143,7 +143,7 @@ class Messages:
         return self.open(lane, message.key) if message.ended else message
 
     def _overtake(self, lane: Lane) -> None:
-        """End the message that is open because another one begins."""
+        """End the open message because another one begins."""
         message = lane.open_message
         if message is None:
             return
@@ -156,7 +156,7 @@ class Messages:
             self.end_message(lane, message, "cut" if cut and self._traits.block_ends else "ok", complete=not cut)
 
     def start(self, update: up.MessageStart) -> None:
-        """Begin a message whose begin the wire reports."""
+        """Begin a message whose start the wire reports."""
         lane = self.lane(update.lane)
         current = lane.open_message
         if current is not None and current.is_named(update.message):
@@ -167,7 +167,7 @@ class Messages:
         self.open(lane, update.message, explicit=True)
 
     def restart(self, lane: Lane, message: Message) -> Message:
-        """Begin a message anew; the attempt so far is superseded."""
+        """Restart a message; the attempt so far is superseded."""
         self.end_message(lane, message, "superseded", complete=False)
         return self.open(lane, message.key, explicit=True)
 
@@ -197,7 +197,7 @@ class Messages:
         self.end_message(lane, message, status or "ok", status in (None, "ok"), update.stop_reason)
 
     def _take_back(self, lane: Lane, message: Message) -> None:
-        """Keep the text of a message that has ended out of the reply: the agent made it anew."""
+        """Keep the text of an ended message out of the reply, because the agent produced it again."""
         if all(block.superseded for block in message.blocks):
             return
         for block in message.blocks:
@@ -262,7 +262,7 @@ class Messages:
             self._info.emit_pending()
 
     def add_usage(self, update: up.ModelUsage) -> None:
-        """Keep the usage of a model call until its message ends, or report those of a call without a message."""
+        """Keep the usage of a model call until its message ends; report that of a call without a message at once."""
         lane = self.lane(update.lane)
         message = lane.message
         if update.message is not None and (message is None or not message.is_named(update.message)):
@@ -280,7 +280,7 @@ class Messages:
     # --- blocks ------------------------------------------------------------------------------------
 
     def register(self, lane: Lane, message: Message, key: PlaceKey, kind: ev.Kind, call_id: str | None = None) -> Block:
-        """Create a block of a message. It starts with its first text."""
+        """Create a block of a message. Its first text starts it."""
         message = self.reopen(lane, message)
         guess = SnapshotGuess() if self._traits.repair_snapshots else None
         block = Block(kind, message, lane.parent, call_id, guess=guess)
@@ -310,7 +310,7 @@ class Messages:
         self._emitter.emit(ev.BlockRevised, block.parent, block=block.number, kind=block.kind, text=text)
 
     def start_block(self, block: Block) -> None:
-        """Emit the start of a block, and the text that had to wait for it."""
+        """Emit the start of a block, and the text that waited for it."""
         if block.message is not None:
             self._enter(block, block.message)
         self._block_count += 1

@@ -1,8 +1,8 @@
-"""Entry of the normalizer: updates to events.
+"""Entry point of the normalizer: updates to events.
 
-`Normalizer` dispatches the updates of one run. Each of its parts owns its state: `Messages` the open messages
-and blocks, `CallTracker` the tool calls, `Texts` the assignment of a text to its block (with `snapshots`, the only
-module that compares texts), `RunOutcome` and `RunInfo` the facts about the run, `Emitter` the events.
+`Normalizer` dispatches the updates of one run. Each of its parts owns some state: `Messages` the open messages and
+blocks, `CallTracker` the tool calls, `Texts` the assignment of a text to its block, `RunOutcome` and `RunInfo` the
+facts about the run, `Emitter` the events. Only `snapshots`, which `Texts` uses, compares texts.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from penstock.core.questions import ordered
 from penstock.core.unfamiliar import PlacesOfKinds
 
 MAX_RAW_CHARS = 4000
-"""Characters of an unknown wire event that its event `unknown` shows."""
+"""Maximum characters of an unknown wire event in the event `unknown`."""
 
 MAX_WORK = 1024
-"""Number of background tasks that are remembered: more than any agent runs at once."""
+"""Maximum number of background tasks that are remembered: more than any agent runs at once."""
 
 _COMPLETE = frozenset({up.ToolCall, up.ToolReturn, up.Plan, up.Result, up.Failure})
 """Updates that count as complete events in the health report."""
@@ -41,8 +41,8 @@ _COMPLETE = frozenset({up.ToolCall, up.ToolReturn, up.Plan, up.Result, up.Failur
 class Normalizer:
     """Normalizer of one run: makes its events from an agent's updates.
 
-    `apply` and its siblings emit events, `drain` returns them. Texts are well formed; only that of a delta may begin
-    or end with half of a surrogate pair.
+    `apply` and its siblings emit events; `drain` returns them. Texts in updates must be well formed, but the text of a
+    delta may begin or end with half of a surrogate pair.
 
     Args:
         agent: label of the agent in the events.
@@ -84,7 +84,7 @@ class Normalizer:
         self._plan: list[ev.PlanItem] | None = None
         self._work: dict[str, None] = {}  # the background tasks
         self._places = PlacesOfKinds()
-        self._applied_texts = 0  # apart from those of the fast path, which health counts
+        self._applied_texts = 0  # without those of the fast path, which `health` counts
         self._results = 0
         self._closed = False
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -126,16 +126,16 @@ class Normalizer:
         *,
         joins_deltas: bool = False,
     ) -> None:
-        """Apply the updates of many lines, nearly all of which are new text of an open block of the top agent.
+        """Apply the updates of many lines. Nearly all of them are new text for an open block of the top agent.
 
-        This case takes few steps, and makes its event without `Emitter.emit`: the speed of a stream depends on it. Each
-        line is read as it is applied, so that its updates are freed at once.
+        That case takes few steps and bypasses `Emitter.emit`, because the speed of a stream depends on it. Each line is
+        read as it is applied, so that its updates are freed at once.
 
         Args:
             wire_events: the event of each line.
             region: the lines.
             read: function that returns the updates of an event.
-            failed: function that returns the updates of an event on which `read` raised.
+            failed: function that returns the updates of an event for which `read` raised an exception.
             joins_deltas: emit one event for consecutive deltas of a block.
         """
         emitter, delta, text_update, unknown = self._emitter, ev.Delta, up.Text, up.Unknown
@@ -190,7 +190,7 @@ class Normalizer:
         self._emit(ev.Delta, None, block=block.number, kind=block.kind, text="".join(block.parts[first:]))
 
     def apply(self, update: up.Update, line: bytes = b"") -> None:
-        """Apply one update; after the end it does nothing. `line`: the line that it comes from."""
+        """Apply one update; do nothing after the end of the run. `line`: the line that it comes from."""
         if self._closed:
             return
         kind = type(update)
@@ -209,7 +209,7 @@ class Normalizer:
             self._handlers[kind](update)
 
     def _open_block(self, place: up.Place, kind: ev.Kind, key: str | None) -> Block | None:
-        """Return the top agent's block to which such a delta is new text, unchanged; None if there is none."""
+        """Return the top agent's block that takes such a delta unchanged, as new text; None if there is none."""
         message = self._top.message
         if message is None or (key is not None and not message.is_named(key)):
             return None
@@ -233,7 +233,7 @@ class Normalizer:
         self._emit(ev.Malformed, None, line=line, reason=reason, excerpt=shown)
 
     def compact(self) -> None:
-        """Bound the memory of the open blocks; to be called from time to time."""
+        """Bound the memory of the open blocks. Call it from time to time."""
         self._messages.compact()
 
     @property
@@ -356,7 +356,7 @@ class Normalizer:
         )
 
     def close(self, exit: Exit | None = None) -> None:
-        """End everything that is open, inner to outer, then the run. A second call does nothing."""
+        """End everything that is open, from the inside out, then the run. A second call does nothing."""
         if self._closed:
             return
         outcome = self._outcome

@@ -1,4 +1,4 @@
-"""Outcome of a run: its reply, its usage, its end and the reason of it."""
+"""Outcome of a run: its reply, its usage, how it ended and why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.core.decoding import well_formed
 from penstock.core.normalizer.state import Lane, Message, reply_of
 
 MAX_SUPERSEDED = 1024
-"""Superseded attempts whose text is remembered, so that it never becomes the reply."""
+"""Maximum number of superseded attempts whose text is remembered, so that it never becomes the reply."""
 
 OUTPUT_LIMIT = "the model stopped at its output limit"
 CONTEXT_LIMIT = "the model stopped at the limit of its context"
@@ -33,7 +33,7 @@ _LIMITS = {
     ),
     **dict.fromkeys(("modelcontextwindowexceeded", "modellength"), Defect(CONTEXT_LIMIT, "context")),
 }
-"""Defects of a reply by its stop reason, in lower-case letters only."""
+"""Defects of a reply by its stop reason, which is reduced to lower-case letters."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -48,8 +48,8 @@ class Verdict(msgspec.Struct, frozen=True):
 class Exit(msgspec.Struct, frozen=True):
     """End of the process, if there was one.
 
-    `signal` is the number of the signal that killed it; `why` is the action and reason of Penstock, if Penstock stopped
-    the run, and `cause` the cause of that; `stderr` has its last lines.
+    `signal` is the number of the signal that killed it. If Penstock stopped the run, `why` is its action and reason,
+    and `cause` the cause. `stderr` has the last lines of the process's stderr.
     """
 
     code: int | None = None
@@ -62,11 +62,11 @@ class Exit(msgspec.Struct, frozen=True):
 
     @property
     def problem(self) -> str | None:
-        """Description of an end that was not regular, else None."""
+        """Description of an irregular end; None for a regular one."""
         if not (self.code or self.signal or self.why):
             return None
         if self.why:
-            return self.why  # it is the reason, and the agent's stderr is not
+            return self.why  # this is the reason; the agent's stderr is not
         how = f"killed by signal {self.signal}" if self.signal else f"exit status {self.code}"
         return f"{how}: {stderr}" if (stderr := _failure_in(self.stderr)) else how
 
@@ -96,7 +96,7 @@ def _failure_in(stderr: str) -> str:
 class RunOutcome:
     """Collector of the evidence of how a run ended. It emits nothing.
 
-    An agent may end more than once: its last result that came with new content counts.
+    An agent may send several results: the last one that followed new content counts.
 
     Args:
         top: the lane of the top agent.
@@ -109,7 +109,7 @@ class RunOutcome:
         self.any_line = False
         """True if the agent printed any event."""
         self.reply: str = ""
-        """Reply, as of the last result."""
+        """Reply as of the last result."""
         self.limit: Defect | None = None
         """Limit at which the top agent's last model call was cut off."""
         self._new_content = False  # a block or a call came since the last result
@@ -141,13 +141,13 @@ class RunOutcome:
         self.limit = limit_of(stop_reason)
 
     def note_content(self) -> None:
-        """Note that a block or a call was emitted, which makes earlier errors and results not final."""
+        """Note that a block or a call was emitted: earlier errors and results are then not final."""
         self._new_content = True
         self._last_error = None
         self._noted = Defect()
 
     def apply_notice(self, notice: up.Notice) -> None:
-        """Use a notice of the top agent: an error may not be the end of the run, but it is if no content follows."""
+        """Use a notice of the top agent. An error ends the run only if no content follows."""
         if notice.code == "error" and notice.level == "error":
             self._last_error = notice.text
         if notice.cause is not None and (notice.cause, self._noted.cause) != ("rate_limit", "usage_limit"):
@@ -156,17 +156,17 @@ class RunOutcome:
             self._resets_at = notice.resets_at
 
     def fail(self, failure: up.Failure) -> None:
-        """Note that the agent reports a failure, which a later good result takes back."""
+        """Note that the agent reports a failure; a later good result withdraws it."""
         self._failure = Defect(failure.reason, failure.cause, failure.resets_at)
         self._failing = True
 
     @property
     def is_repeated(self) -> bool:
-        """True if a result that came now would have nothing new."""
+        """True if a result at this point would have nothing new."""
         return self._result is not None and not self._new_content
 
     def apply_result(self, result: up.Result) -> None:
-        """Use the agent's result. The content that follows it is another round."""
+        """Use the agent's result. Content that follows it begins another round."""
         self._result = result
         if result.stop_reason is not None:
             self.set_stop_reason(result.stop_reason)
@@ -202,7 +202,7 @@ class RunOutcome:
             self.reply = self._last_reply()
 
     def disagreements(self) -> Iterator[str]:
-        """Yield sentences about what the agent reports at its end and reported before otherwise."""
+        """Yield a sentence for each figure or text at the end of the run that contradicts an earlier report."""
         result = self._result
         if result is None or result.is_error or result.cancelled:
             return
@@ -274,7 +274,7 @@ class RunOutcome:
         reason = next((defect.text for defect in known if defect.text), None)
         caused = next((defect for defect in known if defect.cause is not None), Defect())
         if (caused.cause, self._noted.cause) == ("rate_limit", "usage_limit"):
-            caused = self._noted  # 429 is sent for rate and usage limits alike; the notice knows which
+            caused = self._noted  # 429 stands for both rate and usage limits; the notice shows which
         cause = caused.cause
         if outcome == "error" and cause in (None, "rate_limit") and _QUOTA.search(reason or ""):
             cause = "rate_limit" if _SOON.search(reason or "") else "usage_limit"
@@ -283,14 +283,15 @@ class RunOutcome:
 
 
 _QUOTA = re.compile(r"\binsufficient_quota\b|\bexceeded your current quota\b", re.IGNORECASE)
-"""Words of OpenAI and Google about a quota that is used up. Their status is 429, as that of too many requests."""
+"""Wording of OpenAI and Google for a quota that is used up. They send it with status 429, like too many requests."""
 _SOON = re.compile(r"\bretry (?:in|after)\b|\btry again in\b", re.IGNORECASE)
-"""Words of an error that says so, but ends by itself: Google has the same sentence for the requests of a minute."""
+"""Wording of an error that matches `_QUOTA` but ends by itself: Google sends the same sentence for a limit of requests
+per minute."""
 
 RESETTING: frozenset[ev.Cause] = frozenset({"usage_limit", "rate_limit"})
 """Causes that end at a known time."""
 
 
 def limit_of(stop_reason: str | None) -> Defect | None:
-    """Return the defect of a reply that ended for this reason; None if it was not cut off."""
+    """Return the defect of a reply that stopped for this reason; None if the reply was not cut off."""
     return _LIMITS.get("".join(filter(str.isalpha, stop_reason.lower()))) if stop_reason else None

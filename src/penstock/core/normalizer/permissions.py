@@ -16,7 +16,8 @@ class Permissions:
     """Collector of denied actions, from the questions and answers of a run and from what its wire reports.
 
     Args:
-        asks_for_all: whether the agent asks for every permission, so that no answer means that none was denied.
+        asks_for_all: whether the agent asks for every permission. If so, the count begins at 0; otherwise it is unknown
+            until an action is denied.
     """
 
     def __init__(self, asks_for_all: bool) -> None:
@@ -35,11 +36,11 @@ class Permissions:
         self._open[question.id] = question
 
     def asked(self, id: str) -> up.Question | None:
-        """Return the open question of this id, as its adapter has read it."""
+        """Return the open question with this id, as the adapter read it."""
         return self._open.get(id)
 
     def apply_answer(self, answer: up.Answer) -> None:
-        """Count an answer that denies a permission. A question that was withdrawn is not denied."""
+        """Count an answer that denies a permission. A withdrawn question does not count as denied."""
         question = self._open.pop(answer.id, None)
         if question is None or question.ask not in PERMISSIONS or answer.by == "withdrawn":
             return
@@ -51,7 +52,7 @@ class Permissions:
             self._denied[question.call_id] = None
 
     def apply_return(self, result: up.ToolReturn) -> bool:
-        """Return whether the permission for this call was denied; count it if only the wire reports so."""
+        """Return whether the permission for this call was denied; count it if only the wire reports it."""
         known = result.call_id in self._denied
         if result.refused and not known:
             self._count = (self._count or 0) + 1

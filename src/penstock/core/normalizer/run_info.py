@@ -27,7 +27,7 @@ class RunInfo:
         self._facts = msgspec.structs.replace(self._facts, session_id=session_id)
 
     def update(self, update: RunStart) -> None:
-        """Merge facts; facts that are equal to the known ones cause no event."""
+        """Merge facts. Facts that equal the known ones cause no event."""
         given = {name: value for name, value in msgspec.structs.asdict(update).items() if value is not None}
         facts = msgspec.structs.replace(self._facts, **given)
         if facts != self._facts:
@@ -35,7 +35,7 @@ class RunInfo:
             self._pending = True
 
     def emit_pending(self) -> None:
-        """Emit the facts if they changed. No message of the top lane may be open."""
+        """Emit the facts if they changed. Call it only while no message of the top lane is open."""
         if self._pending:
             self._pending = False
             self._emitter.emit(RunStarted, None, **msgspec.structs.asdict(self._facts))

@@ -11,12 +11,12 @@ import zlib
 from typing import Any, Literal, NamedTuple, Protocol
 
 MIN_PREFIX_CHARS = 8
-"""Length of emitted text from which on a delta that begins with all of it counts as a snapshot: "ha" and
-"haha" follow each other by chance, eight equal characters at the very beginning do not."""
+"""Minimum characters of emitted text for which a delta that begins with all of it counts as a snapshot. "ha" and "haha"
+can follow each other by chance; eight equal characters at the very beginning do not."""
 
 MIN_REPEAT_CHARS = 32
-"""Characters that a delta needs to count as the full frame of its block, sent again, if it equals the whole block so
-far. Above `MIN_PREFIX_CHARS`, since such a delta has nothing new that would indicate a snapshot."""
+"""Minimum characters of a delta that counts as the full frame of its block, sent again, because it equals the whole
+block so far. Larger than `MIN_PREFIX_CHARS`, since such a delta has no new text that would indicate a snapshot."""
 
 DeltaKind = Literal["delta", "snapshot", "whole"]
 """Kind of a delta: new text; a snapshot of which only the end is new; or a text that replaces the block, because it
@@ -24,7 +24,7 @@ proves that the deltas before it were snapshots too."""
 
 
 class Repair(NamedTuple):
-    """Result of comparing a snapshot: `text` is new (`suffix`), replaces all (`diverged`), or is empty."""
+    """Result of comparing a snapshot: `text` is new (`suffix`), replaces everything (`diverged`), or is empty."""
 
     action: Literal["nothing", "suffix", "diverged"]
     text: str = ""
@@ -45,10 +45,10 @@ def repair(sent: str, received: str, final: bool) -> Repair:
 
 
 def adds_defaults(sent: Any, final: Any) -> bool:
-    """Return whether a final value is the one that was sent, apart from members that were added to its objects.
+    """Return whether a final value equals the one that was sent, apart from members that were added to its objects.
 
-    An added member must be `false`, `null`, `0`, or an empty string, list or object: an agent that checks a call's
-    input against the tool's schema adds such values for the optional members that the model left out.
+    An added member must be `false`, `null`, `0`, or an empty string, list or object. An agent that checks a call's
+    input against the tool's schema adds such values for optional members that the model left out.
 
     Raises:
         RecursionError: the values are nested too deep.
@@ -63,7 +63,7 @@ def adds_defaults(sent: Any, final: Any) -> bool:
 
 
 class SentText(Protocol):
-    """Part of a block that a guess reads."""
+    """Part of a block that `SnapshotGuess` reads."""
 
     @property
     def size(self) -> int:
@@ -83,8 +83,8 @@ class SnapshotGuess:
         self.repaired: bool = False
         """True if a delta was found to be a snapshot, so that the block's text is not its deltas, joined."""
         self._snapshots = False
-        self._last: str | None = ""  # the last delta, while each so far began with the one before it
-        self._joined_crc = 0  # of the deltas as they came, which is the text that the agent itself joined
+        self._last: str | None = ""  # the last delta, as long as each delta began with the one before it
+        self._joined_crc = 0  # of the deltas as received, which is the text that the agent itself joined
         self._joined_size = 0
         self._echoed: int | None = None  # characters of the early full frame that its deltas have repeated
 
@@ -125,7 +125,7 @@ class SnapshotGuess:
         return self._joined_size > 0
 
     def note_final(self, emitted: int) -> None:
-        """Remember that the full frame came after `emitted` characters of the block: deltas that follow repeat it."""
+        """Remember that the full frame came after `emitted` characters of the block; later deltas repeat it."""
         if self._echoed is None:
             self._echoed = emitted
 

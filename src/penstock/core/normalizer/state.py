@@ -10,19 +10,20 @@ from penstock.updates import MessagePhase, Place, Text
 from penstock.updates import Usage as Figures
 
 MAX_BLOCK_CHARS = 16 * 1024 * 1024
-"""Characters of one block that are kept for its `block_ended`. Further deltas are emitted; the end is `truncated`."""
+"""Maximum characters of one block that are kept for its `block_ended`. Further deltas are emitted, and the end is
+marked `truncated`."""
 
 MAX_REPLY_CHARS = 2 * MAX_BLOCK_CHARS
-"""Characters of one round that are kept for the reply."""
+"""Maximum characters of one round that are kept for the reply."""
 
 MAX_MESSAGES = 64
-"""Number of ended messages of a lane that a late final can still be matched with."""
+"""Maximum number of ended messages of a lane that a late final can be matched with."""
 
 MAX_BLOCKS = 4096
-"""Number of ended blocks of one message that a late final can still be matched with."""
+"""Maximum number of ended blocks of one message that a late final can be matched with."""
 
 PARTS = 512
-"""Number of separate pieces of a block's text; more are joined, to keep the memory near the size of the text."""
+"""Maximum number of separate pieces of a block's text; more are joined, to keep memory near the size of the text."""
 
 PlaceKey = int | str | tuple[str, str]
 
@@ -69,9 +70,9 @@ class Block:
         self.parent: str | None = parent  # its lane
         self.call_id: str | None = call_id
         self.name: str | None = name
-        self.guess: SnapshotGuess | None = guess  # None if a delta of this wire is always new text
+        self.guess: SnapshotGuess | None = guess  # None if deltas of this wire are always new text
         self.number: int = 0
-        self.held: bool = False  # output of a call that was not emitted yet
+        self.held: bool = False  # output of a call that has not been emitted yet
         self.open: bool = False  # its start was emitted, its end was not
         self.ended: bool = False
         self.whole: bool = False  # the wire marked its end
@@ -106,7 +107,7 @@ class Block:
         self.parts.append(text)
 
     def compact(self) -> None:
-        """Join the newest parts, and drop text beyond the bound. Each character is copied once by this."""
+        """Join the newest parts, and drop text beyond the limit. This copies each character once."""
         text = "".join(self.parts)
         self._clear_parts()
         free = MAX_BLOCK_CHARS - self._size
@@ -170,11 +171,11 @@ class Message:
         self.key: str | None = key
         self.wire_key: str | None = key  # the wire's own id, which differs if it continues another message
         self.number: int = number
-        self.explicit: bool = explicit  # the wire marked its begin, so it will mark its end
+        self.explicit: bool = explicit  # the wire marked its start, so it will mark its end
         self.ended: bool = False
         self.cut_at_limit: bool = False  # the model stopped at its output limit, in the middle of a text
         self.phase: MessagePhase | None = None  # the agent's own name for its text
-        self.restarting: bool = False  # its start came again; the next block shows whether the message begins anew
+        self.restarting: bool = False  # its start came again; the next block shows whether the message restarts
         self.blocks: list[Block] = []
         self.places: dict[PlaceKey, Block] = {}
         self.usage: Figures | None = None
@@ -194,16 +195,16 @@ class Message:
             self.places = {at: old for at, old in self.places.items() if not old.ended or old in kept}
 
     def release(self) -> None:
-        """Drop what its blocks know of it, so that all are freed at once and not by the collector of circles."""
+        """Drop the references of ended blocks to this message, so that all are freed without the garbage collector."""
         for block in self.blocks:
             if block.ended:
                 block.message = None
 
     def unfinished(self, kind: Kind, whole: str | None = None) -> Block | None:
-        """Return the oldest block of this kind that was not repeated completely.
+        """Return the block of this kind that `whole`, its complete text, repeats; without `whole`, the oldest one.
 
-        Some never are (a blank one, a superseded one), so if `whole`, a text that repeats one of several, continues
-        the text of another one, that one is returned.
+        Only blocks that were not yet repeated completely are considered. Some never are, such as blank or superseded
+        ones: therefore the first block whose text `whole` continues is preferred to the oldest.
         """
         found = [block for block in self.blocks if block.kind == kind and not block.final]
         if whole and len(found) > 1:
@@ -213,7 +214,7 @@ class Message:
         return found[0] if found else None
 
     def find_repeated(self, kind: Kind, text: str) -> Block | None:
-        """Return the finished block that a full frame repeats, on a wire that repairs snapshots."""
+        """Return the finished block that a full frame repeats, on a wire whose snapshots are repaired."""
         if len(text) < MIN_PREFIX_CHARS:
             return None
         for block in self.blocks:
@@ -282,9 +283,9 @@ class Lane:
         self.parent: str | None = parent
         self.message: Message | None = None  # the current one; it may have ended
         self.messages: dict[str, Message] = {}  # by id, the recent ones
-        self.round: list[Message] = []  # those of the open round
+        self.round: list[Message] = []  # messages of the open round
         self.round_chars: int = 0
-        self.finals: list[Message] = []  # of the last earlier round of this turn that has any: the agent's answer
+        self.finals: list[Message] = []  # the agent's answer, from the last earlier round of this turn that has one
         self.replied: bool = False  # the answer of the turn was given; the next round begins another turn
         self.rounds: int = 0
         self.has_content: bool = False  # a block of the open round started
@@ -317,7 +318,7 @@ class Lane:
     def key_for(self, key: str | None) -> str | None:
         """Return the id of the message that a new one continues, else `key`.
 
-        A model that stopped at its output limit is asked for the rest, which it says in another message: both are one.
+        A model that stopped at its output limit is asked for the rest, which comes in a new message. Both count as one.
         """
         last = self.message
         if key is None or last is None or last.key is None or self.results_seen or not last.cut_at_limit:
@@ -336,7 +337,7 @@ class Lane:
         self.has_content = False
 
     def count_content(self) -> None:
-        """Count the open round, now that a block of it starts."""
+        """Count the open round when its first block starts."""
         if not self.has_content:
             self.has_content = True
             self.rounds += 1
@@ -350,7 +351,7 @@ class Lane:
 
     @property
     def answer(self) -> list[Message]:
-        """Messages whose text is the reply: those that the agent calls its answer, else those of the open round."""
+        """Messages whose text is the reply: those that the agent marks as its answer, else those of the open round."""
         finals = _finals(self.round) or _finals(self.finals)
         if finals:
             return finals
@@ -364,7 +365,7 @@ class Lane:
 
 
 def _finals(messages: list[Message]) -> list[Message]:
-    """Return the messages that the agent calls its answer."""
+    """Return the messages that the agent marks as its answer."""
     return [message for message in messages if message.phase == "final" and message.reply]
 
 
@@ -387,7 +388,7 @@ def place_key(place: Place, kind: Kind) -> PlaceKey:
 
 
 def merged(old: Figures | None, new: Figures) -> Figures:
-    """Replace earlier figures with later ones, each on its own."""
+    """Replace each earlier figure with the later one, if there is one."""
     if old is None:
         return new
     given = {name: value for name, value in msgspec.structs.asdict(new).items() if value is not None}

@@ -1,4 +1,4 @@
-"""Texts: the block that a text belongs to, and the text that is new in it."""
+"""Texts: which block a text belongs to, and which part of it is new."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.core.normalizer.state import Block, Lane, Message, PlaceKey, place
 
 
 class Texts:
-    """Applies deltas, snapshots and finals to blocks, and also the wire's own marks for their begin and end."""
+    """Applies deltas, snapshots and finals to blocks, and also the wire's own marks of their start and end."""
 
     def __init__(self, messages: Messages, calls: CallTracker, traits: up.Traits, health: Health) -> None:
         self._messages = messages
@@ -21,7 +21,7 @@ class Texts:
         self._health = health
 
     def apply(self, update: up.Text) -> None:
-        """Emit the part of a text that is new, or revise its block."""
+        """Emit the new part of a text, or revise its block."""
         if update.mode == "final":
             self._health.complete_events += 1
         else:
@@ -40,7 +40,7 @@ class Texts:
     # --- which block -------------------------------------------------------------------------------
 
     def _block_of(self, lane: Lane, update: up.Text) -> Block | None:
-        """Return the block that a text belongs to, new if there is none; None if the text is known already."""
+        """Return the block that a text belongs to, creating it if needed; None if the text is already known."""
         call_id = update.call_id if update.kind == "tool_input" else None
         call = self._calls.find(call_id) if call_id is not None else None
         if call is not None:
@@ -64,7 +64,7 @@ class Texts:
         return block
 
     def _registered(self, message: Message, key: PlaceKey, update: up.Text, call_id: str | None) -> Block | None:
-        """Return the block of the message that a text is for, whether it has ended or not."""
+        """Return the message's block for a text, whether it has ended or not."""
         if update.mode == "final" and update.place is None:
             block = message.unfinished(update.kind, update.text)
             if block is None and self._traits.repair_snapshots:
@@ -78,7 +78,7 @@ class Texts:
         return block
 
     def _is_known(self, block: Block, update: up.Text) -> bool:
-        """Return whether an ended block has a text already: an old snapshot, or deltas after an early full frame."""
+        """Return whether an ended block already has a text: an old snapshot, or deltas after an early full frame."""
         if update.mode == "snapshot":
             return block.text.startswith(well_formed(update.text))
         return block.guess is not None and block.guess.is_echo(block, update.text)
@@ -126,7 +126,10 @@ class Texts:
     # --- the wire's own marks ----------------------------------------------------------------------
 
     def start_block(self, update: up.BlockStart) -> None:
-        """Register a block whose begin the wire reports; one at its place ends, or shows that its message restarts."""
+        """Register a block whose start the wire reports.
+
+        A block that is already at its place ends, or shows that the message restarts.
+        """
         lane = self._messages.lane(update.lane)
         if update.kind == "tool_output":
             return  # it starts with its text
@@ -134,7 +137,7 @@ class Texts:
         if update.kind == "tool_input" and update.call_id is not None:
             call = self._calls.track(update.call_id, update.name, update.lane)
             if call.block is not None and not call.called:
-                self._set_name(call.block, update.name)  # one block, however often it is announced
+                self._set_name(call.block, update.name)  # one block, even if it is announced several times
                 return
         message = self._messages.find(lane, update)
         key = place_key(update.place, update.kind)
@@ -156,14 +159,14 @@ class Texts:
             self._set_name(block, update.name)
 
     def _set_name(self, block: Block, name: str | None) -> None:
-        """Set the tool's name, with which the input of its call starts."""
+        """Set the tool's name, which starts the input of its call."""
         if name and not block.name:
             block.name = name
             if not block.ended:
                 self._messages.start_block(block)
 
     def end_block(self, update: up.BlockEnd) -> None:
-        """End a block whose end the wire reports. If finals come, its final ends it, or its absence supersedes it."""
+        """End a block whose end the wire reports. If finals come, its final ends it; a missing final supersedes it."""
         message = self._messages.lane(update.lane).message
         call = self._calls.find(update.call_id)
         block = call.block if call is not None else None
@@ -180,7 +183,7 @@ class Texts:
 
 
 def _join_halves(block: Block, text: str) -> str:
-    """Join surrogate halves over deltas; a first half at the end is held back for the next delta."""
+    """Join surrogate pairs that deltas have split; hold back a first half at the end for the next delta."""
     text = block.half + text
     block.half = ""
     if text and "\ud800" <= text[-1] <= "\udbff":

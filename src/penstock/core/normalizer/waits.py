@@ -1,4 +1,4 @@
-"""Time in which a run waited for a person: it is no work of the agent, nor of the call that the question is about."""
+"""Time in which a run waited for a person. It does not count as work of the agent or of the call in question."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from penstock.core.bounded import BoundedDict
 
 MAX_WAITS = 1024
-"""Questions and calls with questions whose times are kept: more than any agent has open at once."""
+"""Maximum number of questions, and of calls with questions, whose times are kept: more than any agent has open at
+once."""
 
 
 class _Wait:
@@ -37,8 +38,8 @@ class _Wait:
 class Waits:
     """Times of the open questions of a run, in milliseconds since its start.
 
-    Each question counts for the run. It counts for the calls that it holds up: the one that it is about and those whose
-    sub-agents make it, or all that are open if it names none.
+    Each question counts for the run, and for the calls that it holds up: the call that it is about and those whose
+    sub-agents made that call, or all open calls if it names none.
     """
 
     def __init__(self) -> None:
@@ -48,7 +49,7 @@ class Waits:
         self._open: BoundedDict[str, list[_Wait]] = BoundedDict(MAX_WAITS)
 
     def begin(self, question: str, calls: Iterable[str], at: int | None) -> None:
-        """Begin the time of a question that holds up these calls; nothing if there is no clock."""
+        """Begin the time of a question that holds up these calls; do nothing without a clock."""
         if at is None or question in self._open:
             return
         waits = [self._run]

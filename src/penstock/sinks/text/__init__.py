@@ -1,1 +1,1 @@
-"""The text sink: what a person sees of a run in a terminal or a log, in which order, and in which colours."""
+"""The text sink: the content, order and colours of a run in a terminal or a log."""

@@ -1,4 +1,4 @@
-"""Calls for people: one shape for a kind of tool over all agents, with its command or path."""
+"""Calls for people: each kind of tool looks the same for all agents, with its command or path."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from penstock.sinks.text.styles import Piece, shortened
 from penstock.sinks.text.theme import CALL, indented
 
 MAX_LINES_BELOW = 2
-"""Lines of a command that are shown below its first one, except in `verbose`."""
+"""Maximum number of lines of a command below its first one, except in `verbose`."""
 MAX_COMMAND_CHARS = 200
-"""Characters of each of these lines."""
+"""Maximum characters of each of these lines."""
 
 _VERB_IN_TITLE = re.compile(r"(?:Edit|Editing|Write|Writing to|Create|Creating|Read|Reading)\s+(?=\S)")
-"""Verb at the start of a title that an agent has worded for people."""
+"""Verb at the start of a title that the agent wrote for people."""
 
 
 class Calls:
-    """Formatter of calls. `verbose`: with the whole input below the line."""
+    """Formatter of calls. `verbose`: the whole input follows below the line."""
 
     def __init__(self, paths: Paths, *, verbose: bool) -> None:
         self.paths = paths
@@ -42,7 +42,7 @@ class Calls:
         return tool_verb(name, "other") not in ("", COMMAND)
 
     def title(self, event: ToolCalled) -> str:
-        """Return the title of a call, sanitized: its path is relative to the working directory."""
+        """Return the title of a call, sanitized, with its path relative to the working directory."""
         verb = tool_verb(event.name, event.tool_kind)
         if verb == COMMAND:
             return clean(self.raw_title(event))
@@ -54,11 +54,11 @@ class Calls:
         return clean(self.paths.short(_VERB_IN_TITLE.sub("", event.title, count=1)))
 
     def raw_title(self, event: ToolCalled) -> str:
-        """Return the title; without the mark at its end if the lines that it stands for are shown."""
+        """Return the title, without its final mark of omitted lines if those lines are shown."""
         return event.title.removesuffix(" …") if self._lines_below(event) else event.title
 
     def words(self, event: ToolCalled) -> str:
-        """Return a call in one line, for a result that does not follow it."""
+        """Return a call on one line, for a result that does not directly follow it."""
         pieces, separator = self.head(event.name, event.tool_kind)
         words = "".join(text for _, text in pieces).removeprefix(CALL)
         title = clean_line(self.title(event))
@@ -90,7 +90,7 @@ class Calls:
 def input_lines(value: Any, title: str, shown: Collection[str] = ()) -> str:
     """Return a tool input as `key: value` lines; "" if the title already shows all of it.
 
-    If `shown`, the lines of a diff, is not empty, values that the diff shows are left out, and so are nested ones.
+    If the lines of a diff are given as `shown`, values that the diff shows are left out, and so are nested values.
     """
     if not isinstance(value, dict):
         text = value if isinstance(value, str) else compact(value)

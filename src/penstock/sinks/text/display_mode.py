@@ -1,4 +1,4 @@
-"""The decision about the look of the output: when bytes leave, and whether they are coloured."""
+"""Choice of the look of the output: when bytes are written, and whether they are coloured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Ci = Literal["github", "gitlab"]
 
 
 class Look(msgspec.Struct, frozen=True):
-    """When bytes leave (`mode`), whether they are coloured, and whose rules for log lines hold."""
+    """Look of the output: when bytes are written (`mode`), whether they are coloured, and for which CI service."""
 
     mode: Mode
     color: bool
@@ -28,11 +28,11 @@ def look(
     color: Color = "auto",
     several: bool = False,
 ) -> Look:
-    """The look of the output, from what was asked for and what is there. Pure.
+    """Return the look of the output, from the options and the environment. Pure.
 
-    Colour: the flag or setting, then `NO_COLOR`, then `FORCE_COLOR`, then whether a terminal is there that
-    can show it. Mode: what was asked for; `full` in a terminal, `basic` where colour is wanted elsewhere, else
-    `none`. Where `several` runs share an output, lines are whole, so `full` is never.
+    Colour is decided by the flag or setting, then by `NO_COLOR`, then by `FORCE_COLOR`, then by whether the output is a
+    terminal that can show it. The mode is the requested one; else `full` in a terminal, `basic` if colour is wanted
+    elsewhere, and otherwise `none`. If `several` runs share an output, lines are whole, so the mode is never `full`.
     """
     colored = _colored(env, is_tty, color)
     chosen: Mode
@@ -58,7 +58,7 @@ def _colored(env: Mapping[str, str], is_tty: bool, color: Color) -> bool:
 
 
 def ci_of(env: Mapping[str, str]) -> Ci | None:
-    """Return the CI service that runs this job, if it is one whose commands the output has to respect."""
+    """Return the CI service that runs this job; None if its log has no commands that the output has to consider."""
     if env.get("GITHUB_ACTIONS") == "true":
         return "github"
     if env.get("GITLAB_CI") == "true":

@@ -10,11 +10,12 @@ from penstock.sinks.sanitize import clean_line
 from penstock.sinks.text.styles import Piece, Style
 
 MAX_SHORT_DIFF_LINES = 12
-"""Lines of a diff below `verbose`: enough for most edits, and little beside the text around them."""
+"""Maximum lines of a diff below `verbose`: enough for most edits, and short compared with the text around them."""
 MAX_ASKED_DIFF_LINES = 60
-"""Lines of a diff in a question: the user decides by them, and the options should stay on the same screen."""
+"""Maximum lines of a diff in a question: the user needs them to decide, but the options should stay on the same
+screen."""
 MAX_DIFF_LINE_CHARS = 400
-"""Characters of one line of a diff: minified files have lines of a megabyte."""
+"""Maximum characters of one line of a diff: minified files have lines of a megabyte."""
 
 DONE: dict[ChangeKind, str] = {"add": "added", "update": "updated", "delete": "deleted", "move": "moved"}
 _NOTES: dict[ChangeKind, str] = {"add": " (new)", "delete": " (deleted)"}
@@ -41,7 +42,7 @@ class Paths:
             self._heads.append(f"{head}/")
 
     def short(self, path: str) -> str:
-        """Return a path relative to the working directory, or as it is if it leads elsewhere."""
+        """Return a path relative to the working directory, or unchanged if it is outside."""
         for head in self._heads:
             if path.startswith(head) and len(path) > len(head):
                 return path[len(head) :]
@@ -53,7 +54,7 @@ class Paths:
 
 
 def counts(changes: Iterable[Change]) -> list[Piece]:
-    """Return the lines that were added and removed in total, each with a space before it, as far as they are known."""
+    """Return the total numbers of added and removed lines, each after a space, as far as they are known."""
     changes = list(changes)
     added, removed = (sum(getattr(change, side) or 0 for change in changes) for side in ("added", "removed"))
     pieces: list[Piece] = [("added", f" +{added:,}")] if added else []
@@ -61,7 +62,7 @@ def counts(changes: Iterable[Change]) -> list[Piece]:
 
 
 def summary(change: Change, paths: Paths) -> list[Piece]:
-    """Return the path of a change, its counts, and whether the file is new, moved or gone."""
+    """Return the path of a change, its counts, and whether the file is new, moved or deleted."""
     pieces: list[Piece] = [("name", clean_line(paths.short(change.path)))]
     if change.to is not None:
         pieces.append(("name", f" → {clean_line(paths.short(change.to))}"))
@@ -70,7 +71,7 @@ def summary(change: Change, paths: Paths) -> list[Piece]:
 
 
 def note(changes: Sequence[Change]) -> list[Piece]:
-    """Return whether the only file is new or gone."""
+    """Return words for whether the only file is new or deleted."""
     return [("dim", _NOTES[changes[0].kind])] if len(changes) == 1 and changes[0].kind in _NOTES else []
 
 

@@ -16,9 +16,9 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def fold(service: Service, agent: str, number: int, title: str) -> tuple[str, str]:
-    """Return the lines before and after text that the service's log shows folded under `title`.
+    """Return the lines to write before and after text that the service's log shows folded under `title`.
 
-    GitLab needs a name for the section, which several agents of one job must not share.
+    GitLab needs a name for the section. Several agents of one job must not share a name.
     """
     title = CommandFilter().feed(title)
     if service == "github":
@@ -30,7 +30,7 @@ def fold(service: Service, agent: str, number: int, title: str) -> tuple[str, st
 
 
 def write_folded(out: list[str], palette: Palette, around: tuple[str, str], lines: ResultLines) -> None:
-    """Write the part of a result that is folded, between the lines `around` it, and the other part below."""
+    """Write the folded part of a result between the lines `around`, and the other part below them."""
     begin, end = around
     out.append(begin)
     _write(out, palette, [("output", lines.foldable)])

@@ -9,8 +9,8 @@ such a line is open, everything else waits:
 
 In `verbose` the output of a call streams like text.
 
-The output depends on the events alone. `live` only decides whether an open line is written as it grows or once it
-has ended.
+The output depends only on the events. `live` only decides whether an open line is written as it grows or when it has
+ended.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from penstock.sinks.text.visibility import DESCRIBED, Describer, LineKind, Prefi
 from penstock.sinks.text.wrapping import Margin
 
 MAX_KEPT_BLOCKS = 64
-"""Ended blocks whose text is kept, so that a late revision shows only what is new."""
+"""Maximum number of ended blocks whose text is kept, so that a late revision shows only what is new."""
 MAX_UNFOLDED_LINES = 10
 """Lines of the longest result that is not folded in a CI service's log."""
 
@@ -88,7 +88,7 @@ class Layout:
 
     def _reset(self) -> None:
         self._shown = ShownText(clean)
-        self._blocks: dict[int, StreamedBlock | None] = {}  # None: not shown
+        self._blocks: dict[int, StreamedBlock | None] = {}  # None for a block that is not shown
         self._kept: BoundedDict[int, StreamedBlock] = BoundedDict(MAX_KEPT_BLOCKS)
         for part in (self._prefixes, self._paths, self._facts, self._results, self._streamed, self._plans):
             part.reset()
@@ -121,7 +121,7 @@ class Layout:
         self._last_call = None
 
     def silent(self, seconds: int, agent: str) -> None:
-        """Write the length of the silence, and the command that runs meanwhile. In a log, open text stays whole."""
+        """Write the length of the silence, and the command that is running. In a log, open text is not interrupted."""
         if self._live:
             self.close()
         if self._visibility.quiet:
@@ -145,7 +145,7 @@ class Layout:
     # --- a call's growing line ---------------------------------------------------------------------
 
     def _route_to_call(self, event: ev.Event) -> bool:
-        """Feed a streaming call with what belongs to it, whatever waits; return whether the event is done with."""
+        """Feed an event to the streaming call that it belongs to, whatever waits; return whether it is done with."""
         if isinstance(event, (ev.Delta, ev.BlockRevised, ev.BlockEnded)):
             if event.kind != "tool_input" or event.parent is not None:
                 return False
@@ -223,7 +223,7 @@ class Layout:
             if tool.cut and self._visibility.marked:
                 line.put(f" {theme.CUT_OFF}", "dim")
         elif not grew:
-            # The title begins otherwise than what was written: a line is never taken back, in any mode.
+            # The title differs from what was written: a line is never withdrawn, in any mode.
             line.put("…")
             line.end()
             self._write_call(event)
@@ -311,7 +311,7 @@ class Layout:
         elif rest := block.sanitizer.flush() + (theme.CUT_OFF if marked else ""):
             self._loose(partial(self._line_of, block.kind, event, [("dim", rest)]))
         if block.call_id is not None and block.line is not None:
-            self._results.note_live(block.call_id, "".join(block.parts))  # what was written, not what it became
+            self._results.note_live(block.call_id, "".join(block.parts))  # the written text, not its final version
         block.parts = [] if event.truncated else [event.text]
         block.start = len(block.parts)
         self._kept[block.number] = block
@@ -341,7 +341,7 @@ class Layout:
         self._end_text()
 
     def _revise(self, block: StreamedBlock, text: str, mark: str) -> None:
-        """Write what is new in `text`. Written text stays: from the first difference on, a marked line follows."""
+        """Write what is new in `text`. Written text stays; a marked line has the text from the first difference on."""
         del block.parts[block.start :]
         written = "".join(block.parts)
         if text.startswith(written):
@@ -367,7 +367,7 @@ class Layout:
                 self._loose(partial(self._line_of, "notice", event, [("dim", theme.REVISED + theme.GIVEN_UP)]))
 
     def _write_rest(self, event: ev.Event, text: str) -> None:
-        """Write text of the reply that no block contained."""
+        """Write the text of the reply that was in no block."""
         self._end_text()
         if (rest := clean(text)).strip():
             self._line_of("text", event, self._styled([("text", rest)]))
@@ -428,7 +428,7 @@ class Layout:
             self._last_error = event.text
         late = self._last_line is not None and self._last_line[0] != "run"
         if isinstance(event, ev.RunStarted) and late and not self._visibility.verbose:
-            return  # the first line is over; what became known since is in `verbose` only
+            return  # the first line is finished; only `verbose` shows later facts
         if line := self._describer.describe(event):
             self._loose(partial(self._line_of, line[0], event, line[1]))
 

@@ -1,4 +1,4 @@
-"""Writers of one line at a time: the line itself, and the blocks whose text fills lines piece by piece."""
+"""Writers of one line at a time: a line, and a block whose text fills lines piece by piece."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _KINDS: dict[ev.Kind, StreamedKind] = {"thinking": "thinking", "tool_output": "r
 _STYLES: dict[StreamedKind, Style] = {"text": "text", "thinking": "dim", "result": "output"}
 
 PARTS = 256
-"""Number of separate pieces of a block's text; more are joined, to keep the memory near the size of the text."""
+"""Maximum number of separate pieces of a block's text; more are joined, to keep memory near the size of the text."""
 
 
 class LineWriter:
-    """Writer of one line and of the indented lines under it; pieces give the same bytes as the whole text at once.
+    """Writer of one line and of the indented lines under it. The bytes do not depend on how the text was cut.
 
-    Line breaks at the beginning and the end leave no blank lines. Nothing is written before there is text to show.
+    Line breaks at the beginning and the end leave no blank lines. Nothing is written until there is text to show.
     `space_before`: a blank line precedes it. Lines are wrapped if the margin has a width.
     """
 
@@ -45,7 +45,7 @@ class LineWriter:
         self._head = head
         self._indent = " " * len(head)
         self._filter = CommandFilter(at_start=not head)
-        self._blank = 0  # line breaks that are written if something follows them
+        self._blank = 0  # line breaks that are written only if something follows them
         self._fresh = False  # at the start of a line
         self._space_before = space_before
         self._wrapper: Wrapper | None = None
@@ -85,7 +85,7 @@ class LineWriter:
             self.put(text, style)
 
     def _hang(self, lines: str, style: Style) -> None:
-        """Write indented lines under the current one; the last of them is not blank."""
+        """Write indented lines under the current one; the last line is not blank."""
         self._break()
         on, off = codes(self._palette, style)
         lines = lines.lstrip("\n") if (leading := len(lines) - len(lines.lstrip("\n"))) else lines
@@ -171,17 +171,17 @@ class StreamedBlock:
         self.compact(1)
         waiting = self.parts[self.start :]
         del self.parts[self.start :]
-        for text in waiting:  # one by one: each step copies the text, and all of it may be large
+        for text in waiting:  # one by one: each step copies its text, and the whole may be large
             self.grow(text)
 
     def end_line(self) -> None:
-        """Write what was only collected, and end the line."""
+        """Write the text that was only collected, and end the line."""
         self._catch_up()
         if self.line is not None:
             self.line.end()
 
     def finish(self, words: str) -> None:
-        """Write what is still held back, then `words` on how the block ended."""
+        """Write the text that is still held back, then `words`, which say how the block ended."""
         self._catch_up()
         self._put(self.sanitizer.flush())
         if words and self.line is not None:

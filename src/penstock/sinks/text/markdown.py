@@ -1,7 +1,7 @@
-"""Markdown by colour alone: bold text, code and headings of a text that streams.
+"""Markdown shown only by colours: bold text, code and headings of a streaming text.
 
-No character is held back, dropped or changed; each piece only gets a style. A mark is plain while it is not known what
-it is. A style ends at the end of its line at the latest, so a mark that is never closed colours one line.
+No character is held back, dropped or changed; each piece only gets a style. A mark is plain until its meaning is known.
+A style ends with its line at the latest, so a mark that is never closed colours only one line.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from penstock.sinks.text.styles import Piece, Style
 
 MAX_LINE_START = 80
-"""Characters of a line that are kept to recognize a heading or a fence."""
+"""Characters at the start of a line that are kept to recognize a heading or a fence."""
 
 _TOKENS = re.compile(r"\n|`+|\*+|_+|[^\n`*_]+")
 _MARKS = re.compile(r"[\n`*_]")
@@ -36,7 +36,7 @@ class MarkdownStyles:
         self._line = ""  # beginning of the current line
         self._run = ""  # marks at the end of the text, whose meaning the next character decides
         self._last = ""  # the character before them
-        self._code = 0  # marks that opened code in the line
+        self._code = 0  # number of marks that opened code in the line
         self._bold = ""
         self._heading = False
 

@@ -1,4 +1,4 @@
-"""Codes that the text sink writes itself, which are all that may reach a terminal among its text."""
+"""Codes that the text sink writes itself; no others may reach a terminal."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _OWN = re.compile(rf"(\x1b\[(?:{_COLOUR_CODES})m|{_SECTION})")
 
 
 def clean_styled(text: str) -> str:
-    """Return output of the text sink in which nothing acts but its own codes.
+    """Return output of the text sink in which only its own codes have an effect.
 
-    The sink sanitizes every text before it adds a code; here nothing of an agent gets through even if it forgot one.
+    The sink sanitizes every text before it adds a code. This is a second barrier, in case the sink missed a text.
     """
     if "\x1b" not in text:
         return clean(text)

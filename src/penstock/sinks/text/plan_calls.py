@@ -1,4 +1,4 @@
-"""Calls of plan tools, which are not shown beside the plan that they change. Calls at once change it on one line."""
+"""Calls of plan tools. The plan is shown instead of the calls that change it, once for several open calls."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from penstock.events import PlanChanged, ToolCalled, ToolReturned
 
 
 class PlanCalls:
-    """Calls of plan tools that wait for their result: only then it is known whether the plan shows what they did."""
+    """Calls of plan tools that wait for their result. Only then is it known whether the plan shows their effect."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, ToolCalled] = {}
         self._changed: set[str] = set()  # of these, the calls during which the plan changed
-        self._plan: PlanChanged | None = None  # waits until no call that may change it again is open
+        self._plan: PlanChanged | None = None  # waits until no open call may change it again
 
     def reset(self) -> None:
         """Forget the calls of a run."""
@@ -20,7 +20,7 @@ class PlanCalls:
         self._plan = None
 
     def add(self, event: ToolCalled) -> None:
-        """Add an unshown call."""
+        """Add a call that is not shown."""
         self._waiting[event.call_id] = event
 
     def due(self, event: PlanChanged | None, *, ended: bool = False) -> PlanChanged | None:
@@ -28,7 +28,7 @@ class PlanCalls:
 
         Args:
             event: a new state of the plan, which shows what the waiting calls of its agent did.
-            ended: no more calls return.
+            ended: whether the run has ended, so that no more calls return.
         """
         if event is not None:
             self._changed.update(call_id for call_id, call in self._waiting.items() if call.parent == event.parent)

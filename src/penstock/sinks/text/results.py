@@ -1,4 +1,4 @@
-"""Results of calls for people: a dim line or a few for a success, the last lines of a failure, the diff of an edit."""
+"""Results of calls for people: a few dim lines for a success, the last lines of a failure, the diff of an edit."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from penstock.sinks.text.styles import Piece, Style, duration, exit_words, short
 from penstock.sinks.text.visibility import Visibility
 
 MAX_RESULT_CHARS = 120
-"""Characters of a result's first line that are shown: about two lines of a terminal."""
+"""Maximum characters of a result's first line: about two lines of a terminal."""
 TAIL_LINES = 10
-"""Last lines of a failed result that are shown: the summary of a test run or of a compiler."""
+"""Number of last lines of a failed result that are shown: the summary of a test run or of a compiler."""
 MAX_ERROR_LINES = 6
-"""Earlier lines of a failed result that are shown because they name an error."""
+"""Maximum number of earlier lines of a failed result that are shown because they name an error."""
 MAX_TAIL_CHARS = 400
-"""Characters of one of these lines."""
+"""Maximum characters of one of these lines."""
 MIN_DURATION_MS = 1000
 """Milliseconds of the shortest call whose duration is shown; most calls are shorter."""
 MAX_NAME_CHARS = 40
-"""Characters of a call that are repeated before a result which does not follow it."""
+"""Maximum characters of a call, if it is repeated because its result does not directly follow it."""
 MAX_WHOLE_LINES = 3
-"""Lines of the longest output of a command that is shown whole; of a longer one only the last line is."""
+"""Lines of the longest output of a command that is shown in full; of longer output only the last line is shown."""
 MAX_LAST_CHARS = 4096
-"""Characters at the end of an output in which its last line is searched."""
+"""Number of characters at the end of an output in which its last line is searched."""
 MAX_CALLS = 4096
-"""Open calls that are kept for their results."""
+"""Maximum number of open calls that are kept for their results."""
 
 # Lines by which test runners, compilers and interpreters report an error; they may be far above the end of the output.
 _ERROR_LINE = re.compile(
@@ -39,14 +39,14 @@ _ERROR_LINE = re.compile(
     r"|\s*(?:[\w.]*(?:Error|Exception)\b(?:\[\w+\])?: |error(?:\[\w+\])?: |panicked at )"
 )
 _GAP = re.compile(r"[ \t]{3,}")
-"""Blanks that align columns over several lines, of which one alone has no use."""
+"""Blanks that align columns over several lines; they have no use in a single line."""
 _TAG_NAMES = "tool_use_error|persisted-output|task|task_result|path|type|content|file|output|stdout|stderr"
 _TAG = re.compile(rf"</?(?:{_TAG_NAMES})(?:\s[^<>\n]{{0,300}})?>")
 _TAGGED_FACT = re.compile(r"\s*<(path|type)>[^<\n]*</\1>\s*\Z")
 
 
 class ResultLines(NamedTuple):
-    """Line of a result, and the lines under it: first those that a CI service may fold, then the others."""
+    """Line of a result and the lines under it: first those that a CI service may fold, then the others."""
 
     head: list[Piece]
     foldable: str = ""
@@ -80,7 +80,7 @@ class Results:
 
     @property
     def running(self) -> str:
-        """Words for the latest running call, "" for none."""
+        """Words for the latest running call; "" if none runs."""
         last = next(reversed(self._open.values()), None)
         return self._words(last) if last is not None else ""
 
@@ -92,7 +92,7 @@ class Results:
         self._live[call_id] = output
 
     def lines(self, event: ToolReturned, *, own: bool) -> ResultLines | None:
-        """Return the lines of a result, None if there is nothing to show. `own`: it directly follows its call."""
+        """Return the lines of a result; None if there is nothing to show. `own`: it directly follows its call."""
         live = self._live.pop(event.call_id, None)
         call = self._open.pop(event.call_id, None)
         name = "" if own else self._words(call) if call is not None else clean_line(event.name or "")
@@ -112,7 +112,7 @@ class Results:
         return self._short(event, call, name)
 
     def _after_live(self, event: ToolReturned, name: str, live: str) -> ResultLines:
-        """Return the line of a result whose output was shown while it came, with what of it was not."""
+        """Return the line of a result whose output was shown as it streamed, with the part that was not shown."""
         shown, whole = clean(live).strip("\n"), clean(event.text).strip("\n")
         before, found, after = f"\n{whole}\n".partition(f"\n{shown}\n") if shown else ("", "", "")  # whole lines only
         pieces: list[Piece] = []
@@ -123,7 +123,7 @@ class Results:
                 pieces.append(("output", f"\n{after}"))
         elif (
             f"\n{whole}\n" not in f"\n{shown}\n"
-        ):  # other text, or the same in another order: nobody could put the two together
+        ):  # other text, or the same in another order, which readers could not combine
             pieces.append(("output", f"\n{whole}"))
         words = _joined(name, *self._notes(event))
         words = words + _figures(event, event.text) if words else _lines_of(event.text) + _time(event)
@@ -144,7 +144,7 @@ class Results:
     def _short(self, event: ToolReturned, call: ToolCalled | None, name: str) -> ResultLines | None:
         text, notes = event.text, self._notes(event)
         kind = call.tool_kind if call is not None else "other"
-        if kind == "read" and "\n" in text.strip() and event.complete:  # its first line alone says nothing
+        if kind == "read" and "\n" in text.strip() and event.complete:  # the first line alone means little
             return ResultLines([_mark(event), ("dim", _joined(name, f"{_count(text):,} lines") + _time(event))])
         if self._visibility.verbose:
             shown, figures = [clean(text).strip("\n")], _time(event)
@@ -203,7 +203,7 @@ class Results:
 def _without_text(event: ToolReturned, kind: str) -> str:
     """Return the words for a result without text.
 
-    Only that of a command says that there was none: some agents keep what a tool has read for the model.
+    Only for a command do they say that there was no output: some agents send what a tool has read only to the model.
     """
     if not event.output_reported:
         return "(output not reported)"
@@ -211,7 +211,7 @@ def _without_text(event: ToolReturned, kind: str) -> str:
 
 
 def _mark(event: ToolReturned) -> Piece:
-    """Return `✓`, `✗`, `–` if the agent does not report which, or `◌` for a result that is not complete."""
+    """Return `✓` or `✗`, `–` if the agent does not report the status, or `◌` for an incomplete result."""
     if event.failed:
         return ("bad", "✗ ")
     if not event.status_reported:
@@ -243,7 +243,7 @@ def _time(event: ToolReturned) -> str:
 
 
 def _excerpt(lines: list[str], indexes: Iterable[int], most: int, *, gaps: bool) -> list[Piece]:
-    """Return some of the lines, each with at most so many characters; `gaps`: with marks for the others."""
+    """Return the lines at `indexes`, each with at most `most` characters; `gaps`: mark the lines left out."""
     pieces: list[Piece] = []
     last = 0
     for index in indexes:
@@ -260,9 +260,9 @@ def _lines_of(text: str) -> str:
 
 
 def _last_lines(text: str) -> list[str]:
-    """Return all lines of a short output of a command, else the last one, which has the result of most programs.
+    """Return all lines of a command's output if it is short, else the last one, where most programs print their result.
 
-    A last line without a letter or a digit, a rule or a bracket, is skipped.
+    A last line without a letter or a digit is skipped, such as a rule or a bracket.
     """
     end = text.rstrip()
     lines = end[-MAX_LAST_CHARS:].split("\n")
@@ -278,7 +278,7 @@ def _one_line(line: str) -> str:
 
 def _first_line(text: str) -> str:
     at = 0
-    for _ in range(100):  # a result that begins with more blank lines has no short line
+    for _ in range(100):  # a result that begins with more blank lines has no short form
         end = text.find("\n", at)
         line = text[at : end if end >= 0 else len(text)][: 8 * MAX_RESULT_CHARS].rstrip("\r")
         shown = clean(_TAG.sub("", line)).strip()

@@ -1,4 +1,4 @@
-"""First and last lines of a run: what runs, how it ended, what was changed and used, and how to continue."""
+"""First and last lines of a run: what is running, how it ended, what was changed and used, and how to continue."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ from penstock.sinks.text.styles import Piece, Style, duration, shortened
 from penstock.sinks.text.theme import message_in_json
 
 MAX_REASON_CHARS = 400
-"""Characters of a failure's reason in the closing line; `replied` and the health report have the rest."""
+"""Maximum characters of a failure's reason in the closing line; `replied` and the health report have the rest."""
 MIN_SHOWN_MS = 100
-"""Milliseconds of the shortest run whose duration by Penstock's clock is shown: a shorter one was read from a file."""
+"""Milliseconds from which a run's duration by Penstock's clock is shown: a shorter run was read from a file."""
 MIN_ASKED_MS = 1000
-"""Milliseconds of the shortest wait for a person that is shown."""
+"""Milliseconds from which a wait for a person is shown."""
 SESSION_CHARS = 8
-"""Characters of a session id in the first line: enough to tell two apart."""
+"""Characters of a session id in the first line: enough to distinguish two."""
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,199}")
 EVERYTHING_UNASKED = "does everything unasked"
 """Permission that the first line shows in the colour of warnings."""
 EVERYTHING_HERE = "does everything, in this directory only"
 """Permission of the same agent if it is confined."""
 NOT_CONFINED = "not confined: "
-"""Beginning of the reason why an agent is not confined that was to be."""
+"""Beginning of the reason why an agent is not confined although it should be."""
 MAX_FILES = 8
-"""Changed files that are named at the end."""
+"""Maximum number of changed files that are named at the end."""
 MAX_CALLS = 4096
-"""Open calls that are followed."""
+"""Maximum number of open calls that are followed."""
 MAX_REFUSED = 64
-"""Refused actions whose subjects are kept."""
+"""Maximum number of denied actions whose subjects are kept."""
 MAX_NAMED = 3
-"""Refused actions that are named at the end."""
+"""Maximum number of denied actions that are named at the end."""
 MAX_SUBJECT_CHARS = 60
-"""Number of characters of one name."""
+"""Maximum characters of one name."""
 
 
 def utc_time(milliseconds: int) -> str:
-    """Return a time since 1970 in words, for readers in an unknown time zone."""
+    """Return a time, in milliseconds since 1970, in words for readers in an unknown time zone."""
     return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M} UTC"
 
 
@@ -67,23 +67,23 @@ class Guidance(msgspec.Struct, frozen=True):
     program: str = ""
     """Name of the agent's program, if it may differ from the label in the events."""
     resume: Callable[[str], str] | None = None
-    """Function that returns the command to continue a conversation, by its id; "" if there is none."""
+    """Function that returns the command to continue the conversation with this id; "" if there is none."""
     allow: str = ""
-    """How actions that were refused can be allowed."""
+    """How to allow actions that were denied."""
     permission: str = ""
     """What the agent may do, in a few words for the first line; "" if unknown."""
     local_time: Callable[[int], str] = utc_time
-    """Function that words a time in milliseconds since 1970."""
+    """Function that returns words for a time in milliseconds since 1970."""
     is_confined: bool = False
-    """True if the agent is confined, which the first line says."""
+    """True if the agent is confined; the first line says so."""
     not_confined: str = ""
-    """Why the agent is not confined although it was to be; the first line has it."""
+    """Reason why the agent is not confined although it should be; the first line shows it."""
     is_live: bool = False
-    """True if the run takes place now: then its duration is by Penstock's clock, even if the agent measured it."""
+    """True if the run happens now. Its duration is then by Penstock's clock, even if the agent measured it."""
 
 
 class RunFacts:
-    """What is shown at the start and the end of a run: the facts that are known already, and the totals."""
+    """Facts shown at the start and the end of a run: those already reported, and the totals."""
 
     def __init__(self, paths: Paths, guidance: Guidance) -> None:
         self._paths = paths
@@ -125,7 +125,7 @@ class RunFacts:
             self._changes = diffs.join(self._changes)
 
     def note_answer(self, event: QuestionAnswered, asked: QuestionAsked | None) -> None:
-        """Count the answer to a question; of a permission that was denied, its subject is kept."""
+        """Count the answer to a question; keep the subject of a denied permission."""
         if asked is None or asked.ask not in PERMISSIONS or event.by == "withdrawn":
             return
         kinds = {option.id: option.kind for option in asked.options or ()}
@@ -156,10 +156,10 @@ class RunFacts:
         return pieces
 
     def closing(self, event: RunEnded, *, whole: bool) -> list[Piece]:
-        """Return the last lines of a run; with `whole` off, only its outcome and what was refused."""
+        """Return the last lines of a run; without `whole`, only its outcome and the denied actions."""
         pieces = closing(event, self._guidance)
         if event.refused:
-            # A person who has just said no needs no advice on how to allow it.
+            # A person who has just denied an action needs no advice on how to allow it.
             allow = self._guidance.allow if event.refused > self._by_person else ""
             pieces += _refused(event.refused, list(filter(None, self._refused.values())), allow)
         if not whole:
@@ -167,9 +167,9 @@ class RunFacts:
         pieces += self._changed()
         if event.session_id is not None and (self._is_confirmed or event.outcome == "ok" or event.rounds):
             session, resume = clean_line(event.session_id), self._guidance.resume
-            # Only an id that is a plain word may stand in a command that the user copies.
+            # Only a plain word may be the id in a command that the user copies.
             go_on = resume(session) if resume is not None and _PLAIN_ID.fullmatch(session) else ""
-            # The style of output is not wrapped, so the command can be copied.
+            # Text in the style `output` is not wrapped, so the command can be copied.
             pieces.append(("output", f"\ngo on: {go_on}") if go_on else ("dim", f"\nsession {session}"))
         return pieces
 
@@ -253,9 +253,9 @@ def _subject(text: str) -> str:
 
 
 def measured(event: RunEnded, *, is_live: bool) -> int | None:
-    """Return the duration of a run in milliseconds, None if unknown: of a live run by Penstock's clock.
+    """Return the duration of a run in milliseconds; None if unknown. That of a live run is by Penstock's clock.
 
-    The time in which it waited for a person is not work, whether the agent's own clock counts it or not.
+    Time spent waiting for a person is not work, whether or not the agent's own clock counts it.
     """
     own = event.at if event.at is not None and event.at >= MIN_SHOWN_MS else None
     agents = event.duration_ms
@@ -289,7 +289,7 @@ def tokens(count: int) -> str:
 
 
 def money(usd: float | None) -> list[str]:
-    """Return US dollars with the digits that matter; an empty list for none."""
+    """Return an amount of US dollars with its significant digits; an empty list for None."""
     if not usd:
         return []
     return [f"${usd:.2f}" if usd >= 0.01 else f"${usd:.4f}" if usd >= 0.00005 else "under $0.0001"]

@@ -17,7 +17,7 @@ from penstock.sinks.text.wrapping import Margin
 Mode = Literal["full", "basic", "none"]
 
 MAX_COLUMNS = 1_000_000
-"""Columns of the widest terminal: more is a mistake."""
+"""Maximum columns of a terminal: more is a mistake."""
 
 TEXT_RULES: Rules = {
     "mode": one_of(*get_args(Mode)),
@@ -40,10 +40,10 @@ class TextSink:
     """Sink that writes events as lines for people.
 
     The mode decides when a line is written, never its text: `full` writes a line as it grows, `basic` and `none`
-    write it once it is complete. Without its colours, `full` writes the bytes of `none`, for every stream without
-    `block_revised`; after one, `full` writes on a marked line what `none` wrote correctly the first time.
+    write it once it is complete. For a stream without `block_revised`, `full` without its colours writes the same bytes
+    as `none`. After a `block_revised`, `full` writes on a marked line what `none` wrote correctly the first time.
 
-    A sink serves one run at a time. Several agents at once need a sink each, in `basic` or `none`, which write
+    A sink serves one run at a time. Several concurrent agents need a sink each, in `basic` or `none`, which write
     complete lines.
 
     Args:
@@ -123,7 +123,7 @@ class TextSink:
         return self._written() if layout.out else ""
 
     def close(self) -> str:
-        """End the open line and return what waits, so that others may write. The run may continue, or another begin."""
+        """End the open line and return the waiting text, so that others may write. More events may follow."""
         self._layout.close()
         return self._written()
 

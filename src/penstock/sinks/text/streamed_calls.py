@@ -1,4 +1,4 @@
-"""Calls whose input streams: a line grows while the title of the call becomes known."""
+"""Calls whose input streams: their line grows as more of the title becomes known."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StreamedCall:
         self.line: LineWriter | None = None
         self.called: ev.ToolCalled | None = None
         self.cut: bool = False
-        self.complete: bool = False  # no more of it will come
+        self.complete: bool = False  # no more input will come
         self.written: str = ""  # the title so far
         self._title = TitleReader(event.name or "")
         self._first: str | None = None
@@ -35,13 +35,13 @@ class StreamedCall:
 
     @property
     def finished(self) -> bool:
-        """Whether the text of its line is known in full."""
+        """Whether the complete text of its line is known."""
         return self.called is not None or self.cut or self.complete
 
     def feed(self, text: str) -> None:
-        """Extend the title by what `text`, more of the input, adds to it."""
+        """Extend the title by what `text`, the next part of the input, adds to it."""
         if self._first is None and text.startswith("{") and text.endswith("}"):
-            # An input that arrives at once did not stream: the call with its title follows at once.
+            # An input that arrives in one piece did not stream: the call with its title follows immediately.
             self._first = text
             return
         if self._first:
@@ -75,7 +75,7 @@ class StreamedCall:
             self.line.put(separator + self._sanitizer.feed(text))
 
     def finish(self) -> bool:
-        """Write what was only collected and the rest of the title; return whether the call fits what was written."""
+        """Write the collected text and the rest of the title; return whether the call matches the written text."""
         if self.parts:
             self.feed(self.parts[0])
             if rest := "".join(self.parts[1:]):
@@ -111,7 +111,7 @@ class StreamedCalls:
         self._by_id.clear()
 
     def of_block(self, block: int) -> StreamedCall | None:
-        """Return the call whose input this block is, None if it is not shown."""
+        """Return the call whose input is this block; None if it is not shown."""
         return self._by_block.get(block)
 
     def open(self) -> list[StreamedCall]:
@@ -119,7 +119,7 @@ class StreamedCalls:
         return list(self._by_block.values())
 
     def add(self, event: ev.BlockStarted) -> StreamedCall | None:
-        """Add the call of a block; return an older one with the same id: a call has one input, which was repeated."""
+        """Add the call of a block. Return an older one with the same id: a call has one input, so it was repeated."""
         call = self._by_block[event.block] = StreamedCall(event, self._calls)
         if event.call_id is None:
             return None
@@ -128,7 +128,7 @@ class StreamedCalls:
         return older
 
     def of_event(self, event: ev.ToolCalled) -> StreamedCall | None:
-        """Return the call that this event completes, None if its input did not stream."""
+        """Return the call that this event completes; None if its input did not stream."""
         if (call := self._by_id.get(event.call_id)) is not None:
             return call
         nameless = (call for call in self.open() if call.event.call_id is None and not call.finished)

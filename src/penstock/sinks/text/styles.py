@@ -36,13 +36,14 @@ COLOURS: Palette = {
 PLAIN: Palette = {}
 
 LABEL_COLOURS = ("36", "35", "94", "33", "96", "95")
-"""SGR parameters of the labels of several agents, in turn: without red and green, which say how something ended."""
+"""SGR parameters of the labels of several agents, in turn. Red and green are left out, as they show how something
+ended."""
 
 
 def palette(color: bool, label: int | None = None) -> Palette:
-    """Return the colours of the output of the agent with the number `label`, from 0; None if it is the only one.
+    """Return the colours for the output of the agent with the number `label`, from 0; None if it is the only one.
 
-    The labels of several agents distinguish them; that of a single one is dim.
+    Labels of several agents differ in colour; the label of a single agent is dim.
     """
     if not color:
         return PLAIN
@@ -60,7 +61,7 @@ def painted(palette: Palette, style: Style, text: str) -> str:
 
 
 def codes(palette: Palette, style: Style) -> tuple[str, str]:
-    """Return the codes before and behind text of a style."""
+    """Return the codes before and after text of a style."""
     found = palette.get(style)
     return (f"\x1b[{found}m", "\x1b[0m") if found else ("", "")
 
@@ -71,7 +72,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 def exit_words(status: int) -> str:
-    """Return how a command ended that failed, "exit 1". `exitWords` in the page's `format.js` has the same words."""
+    """Return how a failed command ended: "exit 1". `exitWords` in the page's `format.js` has the same words."""
     return f"exit {status}"
 
 

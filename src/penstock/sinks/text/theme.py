@@ -20,15 +20,15 @@ from penstock.sinks.text.edits import MAX_ASKED_DIFF_LINES, Paths, diffs
 from penstock.sinks.text.styles import Piece, Style, shortened
 
 MAX_EXCERPT_CHARS = 160
-"""Characters of a line that could not be read which are shown."""
+"""Maximum characters shown of an unreadable line."""
 MAX_NOTICE_CHARS = 2000
-"""Characters of a notice that are shown below `verbose`: a line of noise can be megabytes."""
+"""Maximum characters of a notice below `verbose`: a line of noise can have megabytes."""
 MAX_JSON_CHARS = 64 * 1024
-"""Characters of a notice that are read as JSON."""
+"""Maximum characters of a notice that is parsed as JSON."""
 MAX_NOTICE_LINES = 5
-"""Lines of a notice that are shown below `verbose`: agents print whole stack traces."""
+"""Maximum lines of a notice below `verbose`: agents print whole stack traces."""
 THOUGHT = "∴ "  # "therefore": it distinguishes thinking from text without colours
-OUTPUT = "│ "  # of a command that runs
+OUTPUT = "│ "  # output of a running command
 CALL = "▸ "
 REVISED = "↻ "
 CUT_OFF = "(cut off)"
@@ -37,12 +37,12 @@ CUT_SHORT = "(cut short here, the block was too large)"
 
 
 def taken_back(count: int) -> str:
-    """Return words for text that was shown and has been withdrawn."""
+    """Return words for text that was shown and then withdrawn."""
     return f"(the last {count:,} characters were taken back)" if count > 1 else "(the last character was taken back)"
 
 
 def indented(text: str, by: str = "  ") -> str:
-    """Return `text` with its lines indented, but for blank ones."""
+    """Return `text` with all lines indented except blank ones."""
     return "\n".join(by + line if line else "" for line in text.split("\n"))
 
 
@@ -60,7 +60,7 @@ _BOXES = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 
 
 def plan(event: PlanChanged) -> list[Piece]:
-    """Return a header line, then one line for each item."""
+    """Return a plan as a header line, then one line for each item."""
     done = sum(item.status == "completed" for item in event.items)
     pieces: list[Piece] = [("mark", "☰ "), ("name", "plan"), ("dim", f" ({done} of {len(event.items)} done)")]
     for item in event.items:
@@ -108,7 +108,7 @@ def malformed(event: Malformed) -> list[Piece]:
 
 
 def unknown(event: Unknown) -> list[Piece]:
-    """Return an unknown event as the agent printed it."""
+    """Return an unknown event, as the agent printed it."""
     return [("dim", f"· unknown event {clean_line(event.wire_type or '')}".rstrip() + f": {clean_line(event.raw)}")]
 
 

@@ -1,4 +1,4 @@
-"""Visibility of events: which ones are a line of their own, at which detail, and with which prefix."""
+"""Visibility of events: which ones get a line of their own, at which detail, and with which prefix."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _SHOWN: dict[Detail, frozenset[LineKind]] = {
 }
 
 _BACKGROUND_CODES = frozenset({"user", "decision", "hook", "status", "session", "result"})
-"""Codes of `info` notices that only `verbose` shows: internals of the agent, or the reader's own words."""
+"""Codes of `info` notices that only `verbose` shows: internals of the agent, or the user's own words."""
 
 
 MAX_KEPT_NAMES = 4096
-"""Calls whose names are kept, for their results and sub-agents."""
+"""Maximum number of calls whose names are kept, for their results and sub-agents."""
 MAX_LABEL = 80
-"""Characters of a sub-agent's name, with the names of its callers."""
+"""Maximum characters of a sub-agent's name, including the names of its callers."""
 
 
 class Prefixes:
@@ -59,13 +59,13 @@ class Prefixes:
         self._lanes.clear()
 
     def learn(self, event: ev.ToolCalled) -> None:
-        """Record the name of a call, which is also that of its sub-agent."""
+        """Record the name of a call. Its sub-agent has the same name."""
         kind = event.input.get("subagent_type") if isinstance(event.input, dict) else None
         outer = f"{self._lanes.get(event.parent, 'agent')}>" if event.parent is not None else ""
         self._lanes[event.call_id] = (outer + (kind if isinstance(kind, str) and kind else event.name))[-MAX_LABEL:]
 
     def prefix(self, kind: LineKind, agent: str, parent: str | None) -> str:
-        """Return the prefix of a line, in brackets and with a space behind."""
+        """Return the prefix of a line, in brackets and followed by a space."""
         if parent is not None:
             return self._worded(kind, f"{agent}>{self._lanes.get(parent, 'agent')}")
         head = self._known.get((kind, agent))
@@ -85,7 +85,7 @@ class Prefixes:
 
 
 class Visibility:
-    """What a reader asked to see. Errors are shown at every detail.
+    """Settings that decide what is shown. Errors are shown at every detail.
 
     `marked`: cut-off text is marked with words.
     """
@@ -104,7 +104,7 @@ class Visibility:
         return "result" in self.shown
 
     def shows_block(self, kind: ev.Kind) -> bool:
-        """Whether text of this kind is shown as it streams; output of calls is in `verbose`."""
+        """Whether text of this kind is shown as it streams; output of calls is shown only in `verbose`."""
         return self.verbose if kind == "tool_output" else kind in self.shown
 
     def shows_result(self, event: ev.ToolReturned) -> bool:
@@ -120,7 +120,7 @@ class Visibility:
 
 
 class Describer:
-    """Formatter of events that are neither block nor call. It keeps questions, for the labels of their answers."""
+    """Formatter of events that are neither blocks nor calls. It keeps questions for the labels of their answers."""
 
     def __init__(self, visibility: Visibility, paths: Paths, facts: RunFacts) -> None:
         self._visibility = visibility
@@ -170,4 +170,4 @@ DESCRIBED: tuple[type, ...] = (*_LINES, ev.Notice, ev.QuestionAsked, ev.Question
 """Types of events that `Describer` formats."""
 
 MAX_QUESTIONS = 64
-"""Open questions that are kept; answers to more of them show the option's id instead of its label."""
+"""Maximum number of open questions that are kept; answers to further ones show the option's id instead of its label."""

@@ -1,8 +1,8 @@
-"""Wrapping of lines at the width of a terminal, by line breaks that are inserted before words.
+"""Wrapping of lines at the width of a terminal, by inserting line breaks before words.
 
-Text streams, so a word may be known only in part. A break is inserted before a word whose known part does not fit; a
-word that grows past the margin later is left to the terminal. Nothing is held back, and no character is dropped: the
-space before the break stays.
+Text streams, so only the beginning of a word may be known. A break is inserted before a word whose known part does not
+fit; the terminal wraps a word that grows past the margin later. No character is held back or dropped: the space before
+the break stays.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from functools import cache
 
 MIN_TEXT_COLUMNS = 20
-"""Columns that must be left beside the indent of a line; a narrower line is left to the terminal."""
+"""Minimum columns beside the indent of a line; the terminal wraps a narrower line."""
 
 TAB_COLUMNS = 8
 """Columns between the tab stops of a terminal."""
@@ -28,7 +28,7 @@ def _tokens() -> re.Pattern[str]:
 
 
 class Margin:
-    """Width of the terminal in columns, which may change; None if no breaks are inserted."""
+    """Width of the terminal in columns, which may change. None: no breaks are inserted."""
 
     __slots__ = ("width",)
 
@@ -37,7 +37,7 @@ class Margin:
 
 
 def columns(text: str) -> int:
-    """Return the number of columns that a text without controls fills in a terminal."""
+    """Return the number of columns that a text without control characters fills in a terminal."""
     if text.isascii() or _NARROW.fullmatch(text):
         return len(text)
     from wcwidth import wcswidth  # imported on first use: it takes longer than to start Penstock
@@ -46,10 +46,10 @@ def columns(text: str) -> int:
 
 
 class Wrapper:
-    """Wrapper of one line and of the lines that hang under it; feed it all text of the line in order.
+    """Wrapper of one line and of the lines indented under it. Feed it all text of the line in order.
 
-    One column stays free at the margin for the space before a break, which the terminal would otherwise put on a line
-    of its own.
+    One column at the margin stays free for the space before a break; otherwise the terminal would put that space on a
+    line of its own.
     """
 
     __slots__ = ("_can_break", "_column", "_indent", "_margin")
@@ -60,7 +60,7 @@ class Wrapper:
         self._can_break = True
 
     def feed(self, text: str, *, breaks: bool = True) -> str:
-        """Return `text` with the breaks that it needs; with `breaks` off, only count its columns."""
+        """Return `text` with the breaks that it needs; without `breaks`, only count its columns."""
         width = self._margin.width
         if width is None or not text:
             return text
@@ -86,10 +86,10 @@ class Wrapper:
         if breaks and (self._can_break or is_wide) and self._indent < self._column and self._column + size > limit:
             before, self._column = "\n", self._indent
         self._advance(size, limit)
-        self._can_break = is_wide  # between the characters of Chinese or Japanese text, a break needs no space
+        self._can_break = is_wide  # Chinese or Japanese text can break between any two characters, without a space
         return before + token
 
     def _advance(self, size: int, limit: int) -> None:
         self._column += size
-        if self._column > limit + 1:  # the terminal went on in the first column of its next row
+        if self._column > limit + 1:  # the terminal continued in the first column of its next row
             self._column = (self._column - 1) % (limit + 1) + 1
