@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from penstock import events as ev
 from penstock.core.tool_titles import title
+from penstock.sinks.text import theme
+from penstock.sinks.text.edits import Paths
 from penstock.sinks.text.run_summary import Guidance
 from penstock.sinks.text.sink import TextSink
 from penstock.sinks.text.wrapping import columns
@@ -191,6 +193,25 @@ def test_a_question_shows_the_diff_before_its_options() -> None:
     shown = show(ev.QuestionAsked("q", "Edit it", True, "edit", options, changes=EDIT, **A), cwd="/demo")
     head = "[a] ? asks to change a file: Edit it\n    README.md +2 −1\n"
     assert shown == head + DIFF_LINES + "    1. Allow once\n    2. Reject\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "files", "words"),
+    [
+        ("/home/me/a.txt", ["/home/me/a.txt"], "asks to change a file"),
+        ("It is old.\n/home/me/a.txt", ["/home/me/a.txt"], "asks to change a file: It is old."),
+        ("/home/me/a.txt, /etc/b", ["/home/me/a.txt", "/etc/b"], "asks to change a file: a.txt, /etc/b"),
+        ("/home/me/a.txt", [], "asks to change a file: a.txt"),
+        ("/home/me/a.txt", ["/home/me/b.txt"], "asks to change a file: a.txt"),
+        ("/home/mean/a.txt", [], "asks to change a file: /home/mean/a.txt"),
+        ("/home/me/a\x1b[2J", [], "asks to change a file: a"),
+    ],
+)
+def test_a_path_is_asked_about_once_and_from_the_directory_of_the_run(text: str, files: list[str], words: str) -> None:
+    """The diff that follows has it as its title. With several files the question lists them all, as the diff is cut."""
+    changes = [ev.Change(file, "update", diff="@@\n-a\n+b\n") for file in files]
+    asked = ev.QuestionAsked("q", text, True, "edit", changes=changes or None, **A)
+    assert theme.question_words(asked, Paths("/home/me")) == words
 
 
 # --- results --------------------------------------------------------------------------------------------

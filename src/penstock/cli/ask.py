@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import termios
 
-from penstock.core.questions import ASKS, SHORT_WORDS, expected, numbers, short_words
+from penstock.core.questions import SHORT_WORDS, expected, numbers, short_words
 from penstock.events import QuestionAsked
-from penstock.sinks.sanitize import clean, clean_line
+from penstock.sinks.sanitize import clean_line
 from penstock.sinks.text.edits import MAX_ASKED_DIFF_LINES, Paths, diffs
+from penstock.sinks.text.theme import question_words
 
 MAX_LINE_BYTES = 4096
 """Bytes of the longest line that is read: a terminal passes on no longer one, and a program behind it that never ends
@@ -74,13 +75,14 @@ def can_ask() -> bool:
     return terminal is not None
 
 
-def question_text(name: str, question: QuestionAsked) -> str:
-    """Return the question for stderr, sanitized: its text is the agent's, so no line of it can look like Penstock's."""
-    text = clean(question.text).replace("\n", "\n    ")
-    rows = diffs(question.changes or (), Paths(os.getcwd()), MAX_ASKED_DIFF_LINES, named=True)
-    text += "".join(row for _, row in rows).replace("\n", "\n    ")
+def question_text(name: str, question: QuestionAsked, cwd: str | None) -> str:
+    """Return the question of a run in `cwd` for stderr, sanitized: no line of the agent's can look like Penstock's."""
+    paths = Paths(cwd)
+    text = question_words(question, paths)
+    text += "".join(row for _, row in diffs(question.changes or (), paths, MAX_ASKED_DIFF_LINES, named=True))
+    text = text.replace("\n", "\n    ")
     lines = [f"  {number}. {clean_line(option.label)}\n" for number, option in enumerate(question.options or (), 1)]
-    return f"penstock: {name} {ASKS[question.ask]}: {text}\n{''.join(lines)}"
+    return f"penstock: {name} {text}\n{''.join(lines)}"
 
 
 def prompt_text(name: str, question: QuestionAsked) -> str:

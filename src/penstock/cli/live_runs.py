@@ -360,7 +360,7 @@ class LiveRuns:
     def _ask_person(self, terminal: Terminal, shown: ShownRun, question: QuestionAsked) -> None:
         """Ask until there is an answer. The question is written once: to stderr, unless the output shows it there."""
         if self._options.to != "text" or not os.isatty(1):
-            self._errors.write(question_text(shown.name, question))
+            self._errors.write(question_text(shown.name, question, shown.run.spec.cwd))
         while self._awaits(shown, question):
             terminal.forget_input()
             self._errors.write(prompt_text(shown.name, question))

@@ -112,9 +112,20 @@ def unknown(event: Unknown) -> list[Piece]:
     return [("dim", f"· unknown event {clean_line(event.wire_type or '')}".rstrip() + f": {clean_line(event.raw)}")]
 
 
+def question_words(event: QuestionAsked, paths: Paths) -> str:
+    """Return what is asked, and the agent's words with relative paths.
+
+    A line with the path alone is left out if the diff below has the same one as its title.
+    """
+    changes = event.changes or ()
+    title = changes[0].path if len(changes) == 1 else None
+    lines = [", ".join(map(paths.short, line.split(", "))) for line in event.text.split("\n") if line != title]
+    return ": ".join(filter(None, (ASKS[event.ask], clean("\n".join(lines)))))
+
+
 def question(event: QuestionAsked, paths: Paths) -> list[Piece]:
     """Return a question: its kind, the agent's words, the diff that it is about, and the options with their numbers."""
-    pieces: list[Piece] = [("warn", "? "), ("text", f"{ASKS[event.ask]}: {clean(event.text)}")]
+    pieces: list[Piece] = [("warn", "? "), ("text", question_words(event, paths))]
     if event.changes:
         pieces += diffs(event.changes, paths, MAX_ASKED_DIFF_LINES, named=True)
     pieces += [("text", f"\n{n}. {clean_line(option.label)}") for n, option in enumerate(event.options or (), 1)]
