@@ -14,6 +14,7 @@ from test_real_agents import LOSES_YOUNG_SESSIONS
 
 from penstock.agents.registry import AGENTS
 from penstock.errors import UsageError
+from penstock.events import Notice
 
 
 def test_a_confined_agent_works_and_resumes(at: Bench) -> None:
@@ -26,6 +27,8 @@ def test_a_confined_agent_works_and_resumes(at: Bench) -> None:
     played = play(at, "scenario=tools please", sandbox="on")
     assert played.result.outcome == "ok", (played.result.reason, played.run.stderr)
     assert (at.folder / "notes.txt").exists()
+    notices = [event.text for event in played.events if isinstance(event, Notice)]
+    assert not [text for text in notices if "later runs would obey" in text], "a false warning"
     resumes = "resume" in facts.routes[at.target.route].supports and str(at.target) not in LOSES_YOUNG_SESSIONS
     if not resumes or played.result.session_id is None:
         return

@@ -185,6 +185,9 @@ class StateFolder(msgspec.Struct, frozen=True):
     settings: tuple[str, ...] = ()
     """Patterns of the entries that later runs read as settings, instructions or programs. A confined run
     can read them and not write."""
+    caches: tuple[str, ...] = ()
+    """Patterns of the settings that the agent itself writes anew whenever they are missing. A file of these that a
+    confined run has made is removed after it, without a warning."""
     is_kept: bool = True
     """What a confined run writes there stays. Else it is gone afterwards, and only the settings are shown."""
 

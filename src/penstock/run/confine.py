@@ -222,16 +222,24 @@ def _in_mode(run: ToConfine, mode: Mode) -> Confinement:
     if problem:
         what = f"bubblewrap cannot confine a run here: {problem}"
         raise UsageError(what, help="see docs/sandbox.md, or --sandbox off")
-    places = watched(os.path.realpath(run.cwd), patterns) if mode == "on" else None
+    places = watched(os.path.realpath(run.cwd), patterns, _own_caches(run)) if mode == "on" else None
     return Confinement(mode, tuple(words), watched=places)
 
 
 def _patterns(run: ToConfine) -> tuple[tuple[str, str], ...]:
     """Return the directories of the agent's state, each with a pattern of its settings."""
+    return tuple((path, pattern) for path, folder in _kept_folders(run) for pattern in folder.settings)
+
+
+def _own_caches(run: ToConfine) -> tuple[tuple[str, str], ...]:
+    """Return the directories of the agent's state, each with a pattern of its caches."""
+    return tuple((path, pattern) for path, folder in _kept_folders(run) for pattern in folder.caches)
+
+
+def _kept_folders(run: ToConfine) -> list[tuple[str, StateFolder]]:
     home = run.env.get("HOME") or os.path.expanduser("~")
     folders = run.facts.state if run.facts is not None else ()
-    kept = ((_place(folder, run.env, home, run.cwd), folder) for folder in folders if folder.is_kept)
-    return tuple((os.path.realpath(path), pattern) for path, folder in kept for pattern in folder.settings)
+    return [(os.path.realpath(_place(it, run.env, home, run.cwd)), it) for it in folders if it.is_kept]
 
 
 def _view_of(run: ToConfine, hidden: Iterable[str]) -> View:

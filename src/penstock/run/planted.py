@@ -45,13 +45,16 @@ class Watched(msgspec.Struct, frozen=True):
     had_git: bool
     patterns: tuple[tuple[str, str], ...] = ()
     """Directories of the agent's state, each with a pattern of its settings."""
+    caches: tuple[tuple[str, str], ...] = ()
+    """Directories of the agent's state, each with a pattern of the settings that it writes anew by itself."""
     before: tuple[str, ...] = ()
     """Settings, and entries of the git directory, that were there."""
 
 
-def watched(cwd: str, patterns: tuple[tuple[str, str], ...]) -> Watched:
+def watched(cwd: str, patterns: tuple[tuple[str, str], ...], caches: tuple[tuple[str, str], ...] = ()) -> Watched:
     """Return the places of a run that is about to begin."""
-    seen = Watched(git=cwd, had_git=os.path.lexists(os.path.join(cwd, ".git")), patterns=patterns)
+    has_git = os.path.lexists(os.path.join(cwd, ".git"))
+    seen = Watched(git=cwd, had_git=has_git, patterns=patterns, caches=caches)
     return msgspec.structs.replace(seen, before=tuple(_entries(seen)))
 
 
@@ -137,8 +140,11 @@ def put_aside(data: str, place: Watched) -> list[str]:
         new = [path for path in new if os.path.dirname(path) != git]
         if not _is_harmless(git):
             new.append(git)
+    caches = {path for folder, pattern in place.caches for path in _settings(folder, pattern)}
     said = []
     for path in new:
+        if path in caches and _is_removed(path):
+            continue
         folder = os.path.join(data, ASIDE, uuid.uuid4().hex[:8])
         os.makedirs(folder, mode=0o700, exist_ok=True)
         target = os.path.join(folder, os.path.basename(path))
@@ -152,6 +158,17 @@ def put_aside(data: str, place: Watched) -> list[str]:
                 f"the agent has made {path}, which later runs would obey; remove it, as it cannot be moved: {error}"
             )
     return said
+
+
+def _is_removed(path: str) -> bool:
+    """Remove a cache, and return whether that was done; a directory is put aside with a warning."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _is_harmless(git: str) -> bool:

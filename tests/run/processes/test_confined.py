@@ -303,6 +303,29 @@ def test_what_is_planted_does_not_reach_the_next_run(
     assert list((tmp_path / "data/confined").iterdir()) == []
 
 
+CATALOGUE = "echo '{}' >~/.pi/agent/models-store.json; echo '{}' >~/.pi/agent/models.json; cat >/dev/null"
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+@pytest.mark.parametrize("had", [False, True])
+def test_a_catalogue_that_the_agent_writes_by_itself_is_removed_without_a_word(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, had: bool
+) -> None:
+    """It could lead a later run to another model server. One that was there before stays as it was."""
+    monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "data"))
+    environ = fake_agent(tmp_path, "pi", CATALOGUE)
+    store = tmp_path / ".pi/agent/models-store.json"
+    if had:
+        store.parent.mkdir(parents=True)
+        store.write_text("[]")
+    with agent("pi").run("hi", sandbox="on", cwd=shop, environ=environ) as started:
+        said = [event.text for event in started if isinstance(event, Notice) and "later runs would obey" in event.text]
+    assert [words for words in said if "models-store.json" in words] == []
+    assert len([words for words in said if "models.json" in words]) == 1
+    assert (store.read_text() if store.exists() else None) == ("[]" if had else None)
+    assert not list((tmp_path / "data/aside").glob("*/models-store.json"))
+
+
 def marked_any(place: str) -> bool:
     """Whether a process has this directory as its own."""
     for name in os.listdir("/proc"):

@@ -72,6 +72,7 @@ FACTS = AgentFacts(
                 "skills",
                 "prompts",
             ),
+            caches=("models-store.json",),  # a catalogue that names the addresses of models: a later run would obey it
         ),
     ),
 )
