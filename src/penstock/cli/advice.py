@@ -1,4 +1,4 @@
-"""Commands and options that `penstock run` suggests: how to continue a conversation, how to allow refused actions."""
+"""Commands and options that `penstock run` suggests: how to continue a conversation, how to allow denied actions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 _CARRIED = ("route", "model", "effort", "mcp_config", "args", "trust")
-"""Options of a run that the next prompt of its conversation needs as well. Permissions and limits are of one run, and
-`--env` is left out, since it may have secrets."""
+"""Options of a run that the next prompt of its conversation needs too. Permissions and limits apply to one run only,
+and `--env` is left out because it may have secrets."""
 
 
 _PERMISSIONS: Mapping[PermissionKind, str] = {
@@ -30,13 +30,13 @@ _PERMISSIONS: Mapping[PermissionKind, str] = {
     "edits": "edits here, more is denied",
     "all": EVERYTHING_UNASKED,
 }
-"""What an agent may do, for the first line of its run."""
+"""Words for what an agent may do, for the first line of its run."""
 
 
 def resume_command(agent: str, cwd: str | None, session_id: str | None, options: RunOptions) -> str:
     """Return the command that continues a conversation in a directory; `session_id` None: the newest one there.
 
-    It is "" if a value has characters that a terminal would act on.
+    Return "" if a value has characters that a terminal would act on.
     """
     words = ["penstock", "run", agent]
     for name in _CARRIED:
@@ -56,10 +56,10 @@ def resume_command(agent: str, cwd: str | None, session_id: str | None, options:
 def permission_words(
     agent: str, route: str, level: Level, options: RunOptions, *, can_ask: bool, is_confined: bool
 ) -> str:
-    """Return what the agent may do in this run, in a few words; "" if its facts do not say.
+    """Return what the agent may do in this run, in a few words; "" if its facts do not include it.
 
-    Arguments that are passed on to the agent (`--args`) can change its permission, so nothing is said with these.
-    `can_ask`: somebody can answer the agent's questions.
+    Return "" too if arguments are passed on to the agent (`--args`), because they can change its permission. `can_ask`:
+    somebody can answer the agent's questions.
     """
     facts = AGENTS.get("acp" if agent.startswith("acp:") else agent.partition("/")[0])
     levels = facts.allows.get(route, {}) if facts is not None else {}
@@ -76,7 +76,7 @@ def permission_words(
 
 
 def allow_advice(agent: str, route: str, level: Level) -> str:
-    """Return how actions of the agent that were refused can be allowed; "" if they all are already."""
+    """Return how to allow actions that the agent was denied; "" if everything is already allowed."""
     ways = {"edits": ["--allow all"], "all": []}.get(level, ["--allow edits", "--allow all"])
     facts = AGENTS.get(agent.partition("/")[0])
     if ways and facts is not None and facts.asking and route not in facts.asking:

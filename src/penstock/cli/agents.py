@@ -65,14 +65,14 @@ class Row(msgspec.Struct, omit_defaults=True):
     version: str | None = None
     """Version that `--version` printed; only with `--check`."""
     newer: bool | None = None
-    """True if this version is newer than all that the recordings are of; only with `--check`."""
+    """True if this version is newer than all versions in the recordings; only with `--check`."""
     tested: str | None = None
     proven: bool | None = None
     live: bool | None = None
     resume: bool | None = None
     fork: bool | None = None
     routes: list[str] = []
-    """Names of the routes; a route whose program is not installed is in brackets."""
+    """Names of the routes, in brackets if the program of the route is not installed."""
     install: str | None = None
 
 
@@ -80,7 +80,7 @@ def rows(config: Config, *, check: bool, only: Sequence[str] = ()) -> list[Row]:
     """Return the agents of the registry, of entry points and of the configuration: all, or `only` those named.
 
     Raises:
-        UnknownAgent: there is none of a name.
+        UnknownAgent: a name is not that of an agent.
     """
     found = [_row(name, config) for name in registry.names()]
     known = {row.name for row in found}
@@ -134,17 +134,17 @@ def _is_there(program: str) -> bool:
 
 
 def _recorded(row: Row) -> list[str]:
-    """Return the versions of an agent that the recordings of its routes, ACP excepted, and the tests are of."""
+    """Return the versions of an agent in the recordings of its routes, except ACP, and in the tests."""
     from penstock.agents import kinds
 
-    # The versions over ACP are those of its adapters, which are other programs.
+    # Over ACP, the versions are those of the ACP adapters, which are separate programs.
     routes = kinds.table(row.name).routes.items()
     found = [version for route, it in routes if route != "acp" for version in it.versions]
     return [*found, row.tested] if row.tested else found
 
 
 def is_newer(version: str, known: Sequence[str]) -> bool:
-    """Return whether a version is newer than all that are known; False if none is."""
+    """Return whether a version is newer than all known ones; False if none is known."""
     return bool(known) and _numbers(version) > max(map(_numbers, known))
 
 
@@ -170,7 +170,7 @@ def as_text(found: Sequence[Row]) -> str:
 
 
 def as_json(found: Sequence[Row]) -> bytes:
-    """Return the rows as one JSON object a line."""
+    """Return the rows as one JSON object per line."""
     return msgspec.json.Encoder().encode_lines(found)
 
 

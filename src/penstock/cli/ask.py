@@ -1,4 +1,4 @@
-"""Questions of agents, put to the user at the terminal."""
+"""Questions of agents that the user answers at the terminal."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from penstock.sinks.text.edits import MAX_ASKED_DIFF_LINES, Paths, diffs
 from penstock.sinks.text.theme import question_words
 
 MAX_LINE_BYTES = 4096
-"""Bytes of the longest line that is read: a terminal passes on no longer one, and a program behind it that never ends
-its line is not waited for."""
+"""Bytes of the longest line that is read. A terminal delivers no longer line; the limit also ends the wait for a
+program that never ends its line."""
 
 
 class Terminal:
@@ -68,7 +68,7 @@ class Terminal:
 
 
 def can_ask() -> bool:
-    """Return whether there is a user who can be asked."""
+    """Return whether there is a user to ask."""
     terminal = Terminal.find()
     if terminal is not None:
         terminal.close()
@@ -86,7 +86,7 @@ def question_text(name: str, question: QuestionAsked, cwd: str | None) -> str:
 
 
 def prompt_text(name: str, question: QuestionAsked) -> str:
-    """Return the prompt after which the answer is typed."""
+    """Return the prompt for the answer."""
     short = [f"{key} {SHORT_WORDS[key]}" for key in short_words(question)]
     ways = [numbers(question), *short] + ["or your own words"] * question.free_text
     return f"Answer {name} ({', '.join(filter(None, ways))}): "

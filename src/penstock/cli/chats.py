@@ -1,4 +1,4 @@
-"""`penstock chats`: the chats of the server on this machine, for its operator: listed, stopped, deleted, exported."""
+"""`penstock chats`: lists, stops, deletes and exports the chats of the server on this machine, for its operator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock.sinks.text.styles import duration
 ACTIONS = ("stop", "delete", "export")
 ID = re.compile(r"[0-9a-f]{1,64}")
 PAGE_TURNS = 200
-"""Turns of one request: the most that the server gives."""
+"""Number of turns in one request: the most that the server returns."""
 
 EXAMPLES = """\
 examples:
@@ -67,7 +67,7 @@ def command(args: Sequence[str]) -> int:
     """Run `penstock chats` and return the exit status.
 
     Raises:
-        UsageError: no server runs, its token cannot be read or is another one, or there is no such chat.
+        UsageError: no server is running, its token cannot be read or is different, or there is no such chat.
         TransportError: the server does not answer, or cannot do it now.
     """
     options = ChatsOptions(**vars(parser().parse(args)))
@@ -105,21 +105,21 @@ def parser() -> Parser:
 def exported(client: ServerClient, chat: ChatView) -> Iterator[bytes]:
     """Yield the lines of an export: the chat, and each turn with its events, the oldest first.
 
-    A turn that runs is exported as far as it has come.
+    A turn that is still running is exported as far as it has come.
     """
     encode = msgspec.json.Encoder().encode
     yield encode({"chat": chat}) + b"\n"
     for number in range(1, chat.turns + 1, PAGE_TURNS):
         path = f"/api/chats/{chat.id}/turns?limit={PAGE_TURNS}&before={number + PAGE_TURNS}"
         for turn in client.ask("GET", path, SomeTurns).turns:
-            if turn.turn < number:  # turns may be missing: a page reaches back for as many as it has room for
+            if turn.turn < number:  # turns may be missing, so a page may reach back to earlier ones
                 continue
             events = client.lines(f"/api/chats/{chat.id}/turns/{turn.turn}/details?format=ndjson")
             yield encode(ExportedTurn(turn, events)) + b"\n"
 
 
 def as_text(chats: Sequence[ChatView], since: dict[str, int], now: int) -> str:
-    """Return the chats as a table for people; `since`: when the turn of a chat began that runs."""
+    """Return the chats as a table for people. `since`: the start time of each chat's running turn."""
     rows = [("used", "state", "agent", "turns", "title", "chat")]
     for chat in chats:
         began = since.get(chat.id)
@@ -149,7 +149,7 @@ def _list(client: ServerClient, *, as_json: bool) -> int:
 
 
 def _began(client: ServerClient, chat: ChatView) -> int | None:
-    """Return when the turn began that runs; None if it has ended meanwhile, or the chat is gone."""
+    """Return when the running turn began; None if it has ended meanwhile, or the chat is gone."""
     try:
         found = client.ask("GET", f"/api/chats/{chat.id}/turns", SomeTurns).turns
     except UsageError:

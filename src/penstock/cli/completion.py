@@ -1,4 +1,4 @@
-"""`penstock completion`: the script that completes commands, options and names of agents in a shell."""
+"""`penstock completion`: prints the script that completes commands, options and names of agents in a shell."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ examples:
 
 _PATHS = {"files": "FILE", "file": "FILE", "documents": "FILE", "words": "FILE", "token_file": "FILE", "uds": "FILE",
           "cwd": "DIRECTORY", "record": "DIRECTORY", "data": "DIRECTORY", "root": "DIRECTORY"}  # fmt: skip
-"""Kinds of paths that complete the arguments of these names."""
+"""Kinds of paths that complete the arguments with these names."""
 
 _FISH_FILE = """\
 complete -c penstock -n '_shtab_penstock_using {name}; and test $_shtab_penstock_npos -eq 0' \
 -ka "(__fish_complete_path (commandline -ct))"
 """
-"""Line of a script of fish: the first word after a command may be a file as well as a command."""
+"""Line of a script for fish: the first word after a command may be a file as well as a command."""
 
 _BASH_FILE = "_shtab_penstock_{name}_pos_0_COMPGEN=_shtab_compgen_files\n"
 """The same for bash."""
@@ -48,10 +48,10 @@ _shtab_penstock_{name}() {{
   fi
 }}
 """
-"""The same for zsh, in which this needs a function of its own."""
+"""The same for zsh, which needs a separate function for this."""
 
 _AGENTS = ("agents", "agent", "fallback")
-"""Arguments that the names of agents complete."""
+"""Arguments that are completed with the names of agents."""
 
 
 def command(args: list[str]) -> int:
@@ -76,7 +76,7 @@ def parser() -> Parser:
 
 
 def all_commands() -> argparse.ArgumentParser:
-    """Return one parser with all commands, whose arguments have what completes them."""
+    """Return one parser with all commands. Each argument has its completion."""
     from penstock.cli.main import COMMANDS
 
     whole = argparse.ArgumentParser(prog="penstock", description="One clean event stream of any AI coding agent.")
@@ -94,7 +94,7 @@ def all_commands() -> argparse.ArgumentParser:
 
 
 def subparsers_of(parser: argparse.ArgumentParser) -> Commands:
-    """Return the commands of a parser that has some."""
+    """Return the subcommands of a parser that has some."""
     return next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
 
 
@@ -104,7 +104,7 @@ def has_subcommands(parser: argparse.ArgumentParser) -> bool:
 
 
 def _add(commands: Commands, name: str, one: Parser) -> argparse.ArgumentParser:
-    """Add a command, whose arguments get what completes them."""
+    """Add a command, and a completion to each of its arguments."""
     import shtab
 
     for action in one._actions:

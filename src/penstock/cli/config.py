@@ -1,4 +1,4 @@
-"""`penstock config`: the files of the configuration, and every setting in force."""
+"""`penstock config`: prints the configuration files and every setting in force."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""All writing to stdout and stderr, and the columns of a table.
+"""All writing to stdout and stderr, and the columns of tables.
 
-Nothing that acts on a terminal passes this module: agents choose session ids, paths, titles and error texts, and a
-database or a repository may be somebody else's. What is for people (`say`, `notify`, tables, everything on stderr) is
-sanitized wherever it goes. What is for programs (`Output` of a sink, `pass_on`) goes into a pipe or a file unchanged,
-and is sanitized on a terminal.
+This module lets nothing through that acts on a terminal: agents choose session ids, paths, titles and error texts, and
+a database or a repository may be somebody else's. Output for people (`say`, `notify`, tables, everything on stderr) is
+always sanitized. Output for programs (`Output` of a sink, `pass_on`) goes unchanged into a pipe or a file, and is
+sanitized on a terminal.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def columns(rows: Iterable[Sequence[str]], right_from: int | None = None) -> str:
-    """Return rows of equally many cells as lines of aligned columns; columns from `right_from` on align right.
+    """Return rows with the same number of cells as lines of aligned columns; columns from `right_from` on align right.
 
-    A cell is one line, whatever its text is.
+    A cell is always one line, whatever its text is.
     """
     from penstock.sinks.sanitize import clean_line
 
@@ -43,8 +43,8 @@ class Output:
     Args:
         fd: file descriptor.
         encoding: encoding of text.
-        is_safe: nothing is written that acts on a terminal; None: if `fd` is a terminal.
-        is_styled: the codes of the text sink pass nevertheless: its colours, and sections of a CI service's log.
+        is_safe: whether to write nothing that acts on a terminal; None: only if `fd` is a terminal.
+        is_styled: whether the codes of the text sink pass nevertheless: its colours, and sections of a CI log.
 
     Raises:
         BrokenPipeError: the reader has closed the pipe.
@@ -63,7 +63,7 @@ class Output:
     def write(self, text: str | bytes) -> None:
         """Write all of `text`, after the rest of an earlier write that was interrupted.
 
-        Bytes are the lines of a format for programs: what is not safe in them is escaped as JSON escapes it.
+        Bytes are lines of a format for programs: unsafe characters in them are escaped as in JSON.
         """
         if self._is_safe:
             text = self._safe(text)
@@ -98,7 +98,7 @@ class Output:
         return clean_styled(text)
 
     def _wait(self) -> None:
-        # Another program that shares the terminal (node does it) may have made it non-blocking.
+        # Another program that shares the terminal, such as node, may have made it non-blocking.
         import select
 
         select.select([], [self._fd], [])
@@ -123,13 +123,13 @@ def errors_output() -> Output:
 
 
 def say(text: str) -> int:
-    """Write text for people to stdout; return 0, the exit status of a command that does nothing else."""
+    """Write text for people to stdout; return 0, so that a command can return it as its exit status."""
     Output(1, _encoding(sys.stdout)).write(_for_people(text))
     return 0
 
 
 def pass_on(text: str | bytes) -> int:
-    """Write data for programs to stdout, bytes of them as lines of JSON; return 0 as `say` does."""
+    """Write data for programs to stdout, where bytes are lines of JSON; return 0 as `say` does."""
     sink_output("data").write(text)
     return 0
 
@@ -156,7 +156,7 @@ def _for_people(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return `text` as one line that does not move the cursor: file names and user input may have any character."""
+    """Return `text` as one line that does not move the cursor: file names and user input may have any characters."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 

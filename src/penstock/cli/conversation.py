@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PROMPT = "\nNext prompt (/stop or Ctrl-D ends, /model NAME changes the model):\n> "
 
 WAKE_SECONDS = 0.1
-"""Seconds between two interruptions of the wait for a key; a Ctrl-C that the wait has missed is seen after them."""
+"""Seconds between two interruptions of the wait for a key. A Ctrl-C that the wait missed is noticed after this time."""
 
 
 class OneRun(Protocol):
@@ -52,7 +52,7 @@ def check_interactive(options: RunOptions) -> None:
 
 
 def converse(options: RunOptions, run: Callable[[RunOptions], OneRun]) -> int:
-    """Run one prompt after the other in one conversation; return the exit status of the last run."""
+    """Run one prompt after another in one conversation; return the exit status of the last run."""
     status = 0
     following = options if options.prompt is not None else _next(options)
     while following is not None:
@@ -70,7 +70,7 @@ def converse(options: RunOptions, run: Callable[[RunOptions], OneRun]) -> int:
 def _next(options: RunOptions) -> RunOptions | None:
     """Return the options with the next prompt and the model that the user wants; None at the end.
 
-    Ctrl-C drops what is being typed; at an empty line it ends the conversation.
+    Ctrl-C discards the line being typed; at an empty line it ends the conversation.
     """
     while True:
         try:
@@ -95,7 +95,7 @@ def _next(options: RunOptions) -> RunOptions | None:
 
 
 def _is_half_typed() -> bool:
-    """Return whether the line that Ctrl-C interrupted has text."""
+    """Return whether the line interrupted by Ctrl-C has text."""
     try:
         import readline
     except ImportError:
@@ -104,7 +104,7 @@ def _is_half_typed() -> bool:
 
 
 def read_line(prompt: str) -> str:
-    """Read a line of the terminal behind a prompt, with the keys that edit it and recall earlier ones.
+    """Read a line from the terminal after a prompt, with keys to edit it and to recall earlier lines.
 
     Raises:
         EOFError: the input has ended.
@@ -124,11 +124,12 @@ def read_line(prompt: str) -> str:
 def _wakes() -> Iterator[None]:
     """Interrupt system calls of the main thread at intervals.
 
-    `input` acts on a signal only when the signal interrupts its wait for a key. A Ctrl-C that arrives while it draws
-    the prompt or the last key, or in another thread, would have no effect until the next key.
+    `input` handles a signal only when the signal interrupts its wait for a key. Without these interruptions, a Ctrl-C
+    that arrives while `input` draws the prompt or the last key, or in another thread, would have no effect until the
+    next key.
     """
     before = signal.signal(signal.SIGALRM, lambda *_: None)
-    signal.siginterrupt(signal.SIGALRM, False)  # a write is continued; the wait for a key is interrupted all the same
+    signal.siginterrupt(signal.SIGALRM, False)  # a write is resumed; the wait for a key is still interrupted
     signal.setitimer(signal.ITIMER_REAL, WAKE_SECONDS, WAKE_SECONDS)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Directory in which the user stands."""
+"""Current directory of the user."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from penstock.errors import UsageError
 
 
 def current_directory(help: str = "go to another one with cd") -> Path:
-    """Return the current directory. `help` is what to do if there is none.
+    """Return the current directory. `help` is the advice in the error.
 
     Raises:
-        UsageError: it was removed, or cannot be reached.
+        UsageError: the directory was removed, or cannot be reached.
     """
     try:
         return Path.cwd()

@@ -18,31 +18,31 @@ if TYPE_CHECKING:
 
 
 def no_command(session_id: str) -> str:
-    """Return no command."""
+    """Return "", for no command."""
     return ""
 
 
 class OutputContext(msgspec.Struct, frozen=True):
-    """Number of an output among several, and what is known of its run beside the events."""
+    """Number of an output among several, and facts about its run that are not in the events."""
 
     several: bool = False
     number: int = 0
     """Number among several, from 0."""
     label: str = ""
-    """Label of the run among several; "" for a run alone."""
+    """Label of the run if there are several; "" for a single run."""
     label_width: int = 0
     """Characters of the longest label."""
     cwd: str | None = None
     resume: Callable[[str], str] = no_command
-    """Function that returns the command to continue a conversation, by its id; "" if there is none."""
+    """Function that returns the command to continue the conversation with this id; "" if there is none."""
     is_live: bool = False
-    """True if the run takes place now, so that Penstock's clock has its duration."""
+    """True if the run happens now, so that its duration is by Penstock's clock."""
     is_confined: bool = False
     """True if the agent is confined."""
     not_confined: str = ""
-    """Why the agent is not confined, if it was to be."""
+    """Reason why the agent is not confined although it should be; "" if there is none."""
     allow: str = ""
-    """How refused actions can be allowed."""
+    """How to allow denied actions."""
     permission: str = ""
     """What the agent may do in this run, in a few words."""
     prompt: str = ""
@@ -64,7 +64,7 @@ class Sink(Protocol):
 
 
 class SilentSink:
-    """Sink without output, for a user who wants only the report on the stream."""
+    """Sink without output, for users who want only the report on the stream."""
 
     def render(self, events: Iterable[Event]) -> str:
         """Return nothing."""
@@ -79,7 +79,7 @@ class Showing:
     """Display of one run: its sink, and how the run ended."""
 
     def __init__(self, make_sink: Callable[[str | None], Sink]) -> None:
-        """`make_sink` gets the agent's name with the first events, since the look of the output may depend on it."""
+        """`make_sink` is called with the agent's name at the first events, since the output may depend on it."""
         self.ended: RunEnded | None = None
         self.replied: bool = False
         self._make_sink = make_sink
@@ -91,7 +91,7 @@ class Showing:
         if not events:
             return b""
         if self._sink is None or (self._agent is None and agent is not None):
-            # Before the agent is known there are only lines of text, which leave nothing open.
+            # Before the agent is known, there are only lines of text, so nothing is left open.
             self._sink, self._agent = self._make_sink(agent), agent
         if type(events[-1]) is RunEnded:
             self.ended = events[-1]
@@ -99,7 +99,7 @@ class Showing:
         return self._sink.render(events)
 
     def silent(self, seconds: int, agent: str | None, label: str) -> str | bytes:
-        """Return a line which says that nothing has come for so long; nothing if the output is for programs."""
+        """Return a line about the seconds of silence; nothing if the output is for programs."""
         from penstock.sinks.text.sink import TextSink
 
         if self._sink is None:
@@ -107,7 +107,7 @@ class Showing:
         return self._sink.silent(seconds, label) if isinstance(self._sink, TextSink) else b""
 
     def pause(self) -> str | bytes:
-        """Return the end of open output, so that something else may be written. More may follow."""
+        """Return the end of open output, so that something else may be written. More output may follow."""
         return self._sink.close() if self._sink is not None else b""
 
 
@@ -170,7 +170,7 @@ def make_sink(
 
 
 def decide(options: DisplayOptions, config: Config, *, several: bool) -> Look:
-    """Return the look of the output, from flags, configuration and the kind of stdout."""
+    """Return the look of the output, depending on flags, configuration and the kind of stdout."""
     mode = options.mode or config.output("mode")
     color = options.color or config.output("color")
     return look(os.environ, is_tty=os.isatty(1), mode=mode, color=color, several=several)

@@ -1,4 +1,4 @@
-"""`penstock drift`: what the installed agents can print, beside what Penstock knows of it."""
+"""`penstock drift`: compares what the installed agents can print with what Penstock knows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from penstock.run import drift_log, installed
 SECONDS = 5.0
 """Timeout in seconds for one agent."""
 MAX_NAMED = 12
-"""Number of unknown kinds that the text names of a route; the JSON has all."""
+"""Maximum number of unknown kinds that the text names for a route; the JSON has all."""
 
 EXAMPLES = """\
 examples:
@@ -42,7 +42,7 @@ class UnknownKind(msgspec.Struct):
 
     name: str
     warns: bool
-    """A run would warn of it anywhere, by its name."""
+    """Because of its name, a run would warn of it at any place."""
 
 
 class Scan(msgspec.Struct):
@@ -61,17 +61,17 @@ class RouteRow(msgspec.Struct, omit_defaults=True):
     program: str
     version: str | None = None
     newer: bool | None = None
-    """True if this version is newer than all that the recordings are of."""
+    """True if this version is newer than all versions in the recordings."""
     recorded: list[str] = []
-    """Versions that the recordings are of."""
+    """Versions in the recordings."""
     read: list[str] = []
     ignored: dict[str, str] = {}
-    """Kinds with the reasons."""
+    """Kinds that are ignored, with the reasons."""
     unknown: list[UnknownKind] = []
     problem: str | None = None
     """Reason why the kinds could not be read."""
     listed: bool = False
-    """The program has its kinds in a form that is known."""
+    """The program contains its kinds in a known form."""
 
 
 class Logged(msgspec.Struct):
@@ -82,7 +82,7 @@ class Logged(msgspec.Struct):
     name: str
     runs: int
     count: int
-    """Number of its lines in all of these runs."""
+    """Number of lines of this kind in all of these runs."""
     places: list[str]
     warns: bool
     last_at: int
@@ -124,7 +124,7 @@ def installed_rows(names: Sequence[str]) -> list[RouteRow]:
     """Return the routes of the installed agents, or of those that are named.
 
     Raises:
-        AgentNotFound: one that is named is not installed.
+        AgentNotFound: a named agent is not installed.
     """
     found = []
     for name in names or AGENTS:
@@ -137,7 +137,7 @@ def installed_rows(names: Sequence[str]) -> list[RouteRow]:
             raise AgentNotFound(AGENTS[name].default.program or name, AGENTS[name].install)
         found += routes
     scans: dict[tuple[str, str], Scan] = {}
-    return [_row(*it, scans) for it in found]  # one by one: a search is work of this process, so each has its time
+    return [_row(*it, scans) for it in found]  # one by one: this process searches, and each search has its own time
 
 
 def _row(name: str, route: str, path: str, scans: dict[tuple[str, str], Scan]) -> RouteRow:
@@ -174,7 +174,7 @@ def _scan(path: str, source: KindSource | None) -> Scan:
 
 
 def as_text(rows: Sequence[RouteRow], *, in_full: bool) -> str:
-    """Return the rows as a table for people, with the unknown kinds; `in_full`: with the reasons of the others."""
+    """Return the rows as a table for people, with the unknown kinds; `in_full`: also the ignored kinds with reasons."""
     if not rows:
         return "No agent is installed that Penstock knows.\n"
     cells = [("name", "route", "installed", "recorded", "kinds", "read", "ignored", "unknown")]
@@ -209,7 +209,7 @@ def _newest(versions: Sequence[str]) -> str:
 
 
 def logged(names: Sequence[str]) -> list[Logged]:
-    """Return what the log of real runs has, by agent, version and kind."""
+    """Return the entries of the log of real runs, by agent, version and kind."""
     found: dict[tuple[str, str | None, str], Logged] = {}
     for line in drift_log.lines():
         if names and line.agent not in names:

@@ -8,11 +8,11 @@ if TYPE_CHECKING:
 
 OK = 0
 FAILED = 1
-"""Status if the agent reported an error, or nothing."""
+"""Status if the agent reported an error, or reported nothing."""
 USAGE = 2
 CUT_OFF = 3
 PROPOSED = 4
-"""Status of `penstock doc` if it published a proposal that the user should look at."""
+"""Status of `penstock doc` if it published a proposal that the user should review."""
 LIMIT_REACHED = 5
 """Status of a run that was stopped at `--max-cost`, `--max-turns` or `--max-tokens`."""
 ALL_LIMITED = 6
@@ -22,7 +22,7 @@ REFUSED = 7
 TIMED_OUT = 124
 """Status of a run that timed out, as in `timeout`."""
 NOT_EXECUTABLE = 126
-"""Status for a program that exists and cannot be started, as in a shell."""
+"""Status for a program that exists but cannot be started, as in a shell."""
 NOT_INSTALLED = 127
 """Status for a program that is not installed, as in a shell."""
 SIGNAL_BASE = 128

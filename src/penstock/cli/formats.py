@@ -11,16 +11,16 @@ HEAD_BYTES = 512
 """Bytes of an input that are examined: the signature of a tar archive is at byte 257."""
 
 MIN_HEAD_BYTES = 8
-"""Bytes to wait for if no line ends before: the first bytes may arrive one by one in a pipe."""
+"""Bytes to wait for unless a line ends earlier: the first bytes may arrive one by one in a pipe."""
 
 MAX_CONTROLS = 0.1
-"""Largest share of control characters in the beginning of text: colours have a few, binary data has a quarter."""
+"""Largest share of control characters at the beginning of text: colours have a few, binary data has about a quarter."""
 
 EXPECTED = "one JSON object a line, as an agent prints it"
 
 
 class Binary(NamedTuple):
-    """Kind of binary data, and the command that converts it to text, "" if there is none."""
+    """Kind of binary data, and the command that converts it to text; "" if there is none."""
 
     kind: str
     command: str = ""
@@ -53,8 +53,8 @@ _CONTROLS = bytes(range(7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x
 def binary(head: bytes) -> Binary | None:
     """Return the kind of binary data that begins with these bytes; None if they may be text.
 
-    UTF-16 with a byte order mark is text (see `is_utf16`), and so is anything that contains the beginning of a JSON
-    object and is not itself full of NUL bytes: a stream may begin with garbage.
+    UTF-16 with a byte order mark is text (see `is_utf16`). Anything that contains the beginning of a JSON object and is
+    not full of NUL bytes is text too, because a stream may begin with garbage.
     """
     head = head[:HEAD_BYTES]
     for at, magic, found in _MAGIC:
@@ -79,7 +79,7 @@ def is_utf16(head: bytes) -> bool:
 
 
 class Opening:
-    """Filter to pass an input on as soon as its first bytes prove to be text."""
+    """Filter that passes an input on as soon as its first bytes prove to be text."""
 
     def __init__(self, source: str) -> None:
         """`source` is the name of the input in errors."""

@@ -1,7 +1,7 @@
 """Results of `penstock run` for GitHub Actions: annotations, the summary of the step, and its outputs.
 
-GitHub names two files in the environment. The texts of agents are data there too: an annotation and an output cannot
-be ended or faked by them, and the summary shows no HTML and no images of theirs.
+GitHub names two files in the environment. The texts of agents are data there too: they cannot end or fake an annotation
+or an output, and the summary shows none of their HTML and images.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ MAX_OUTPUT_BYTES = 900_000
 """Bytes of one output: GitHub rejects outputs of more than 1 MiB."""
 
 COST_DIGITS = 6
-"""Digits of a cost after the point: more come from adding binary fractions."""
+"""Decimal places of a cost: further digits are rounding errors of binary fractions."""
 
 MAX_FILES = 100
-"""Changed files that the summary lists."""
+"""Maximum number of changed files that the summary lists."""
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 def annotation_lines(runs: Iterable[Finished]) -> str:
-    """Return the workflow commands that mark the runs which did not end well, and those with denied actions."""
+    """Return the workflow commands that mark failed runs and runs with denied actions."""
     lines = []
     for run in runs:
         result = run.result
@@ -68,7 +68,7 @@ def _denied(count: int) -> str:
 
 
 def _command(kind: str, title: str, text: str) -> str:
-    """Return one workflow command. GitHub decodes `%0A` and its like after it has found the end of the command."""
+    """Return one workflow command. GitHub finds the end of the command before it decodes `%0A` and the like."""
     escaped = _escaped(clean(text)[:4000])
     return f"::{kind} title={_escaped(clean_line(title)).replace(':', '%3A').replace(',', '%2C')}::{escaped}\n"
 
@@ -78,7 +78,7 @@ def _escaped(text: str) -> str:
 
 
 def write_files(runs: Sequence[Finished], env: Mapping[str, str]) -> list[str]:
-    """Append the summary and the outputs to the files of the step; return what went wrong, a sentence each."""
+    """Append the summary and the outputs to the files of the step; return one sentence for each problem."""
     problems = []
     for name, text in (
         ("GITHUB_STEP_SUMMARY", "".join(map(summary, runs))),
@@ -144,18 +144,18 @@ def _counts(change: Change) -> str:
 
 
 def _inline(text: str) -> str:
-    """Return text that is not Markdown, on one line of a table."""
+    """Return plain text for one line of a table, escaped for Markdown."""
     return re.sub(r"([\\`*_\[\]<>|!#~])", lambda found: f"&#{ord(found[0])};", clean_line(text))
 
 
 def _quoted(text: str) -> str:
-    """Return Markdown of an agent as a quotation, without HTML and images."""
+    """Return an agent's Markdown as a quotation, without HTML and images."""
     safe = text.replace("&", "&amp;").replace("<", "&lt;").replace("![", "!\\[")
     return "\n".join(f"> {line}" for line in safe.split("\n"))
 
 
 def outputs(run: Finished) -> str:
-    """Return the outputs of the step, in GitHub's form of lines between an unpredictable delimiter."""
+    """Return the outputs of the step in GitHub's format: lines enclosed by an unpredictable delimiter."""
     result = run.result
     values = {
         "outcome": result.outcome,

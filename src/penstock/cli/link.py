@@ -19,7 +19,7 @@ def command(args: Sequence[str]) -> int:
     """Run `penstock link` and return the exit status.
 
     Raises:
-        UsageError: no server runs, or its token cannot be read or is another one.
+        UsageError: no server is running, or its token cannot be read or is different.
         TransportError: the server does not answer.
     """
     client = ServerClient(ServerOptions(**vars(parser().parse(args))))

@@ -1,4 +1,4 @@
-"""Runs that are shown while they work: output, signals, questions, reports, until all have ended."""
+"""Runs that are shown while they work, until all have ended: output, signals, questions, reports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class ShownRun:
-    """A run, and its display."""
+    """A run and its display."""
 
     def __init__(self, run: Run, showing: Showing, silence: Silence) -> None:
         self.run = run
@@ -45,7 +45,7 @@ class ShownRun:
         self.questions: dict[str, QuestionAsked] = {}
         """Questions that wait for an answer."""
         self.history: HistoryWriter | None = None
-        """Writer of its lines of the history, once it has started."""
+        """Writer of the run's lines in the history, once it has started."""
         self.called_tools = False
         self.silence = silence
 
@@ -56,7 +56,7 @@ class ShownRun:
 
     @property
     def plain(self) -> bool:
-        """Return whether the output is plain text: never, as the agent is known."""
+        """Return whether the output is plain text. It never is, as the agent is known."""
         return False
 
     @property
@@ -66,14 +66,15 @@ class ShownRun:
 
     @property
     def ended(self) -> RunEnded | None:
-        """Last event of the run; None before it."""
+        """Last event of the run; None until the run has ended."""
         return self.showing.ended
 
 
 class LiveRuns:
     """Runs of agents that are shown until all have ended. Use `show`.
 
-    `kind` and `title` are those of their lines of the history; without a title they have the beginning of the prompt.
+    `kind` and `title` are for the lines of these runs in the history. Without a title, the beginning of the prompt is
+    used.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class LiveRuns:
         self._terminal: Terminal | None = None
 
     def _first_runs(self) -> list[Run]:
-        """Return the runs to start with. If the agent is not installed, the next one of `--fallback` is used.
+        """Return the first runs. If the agent is not installed, the next one of `--fallback` is used.
 
         Raises:
             UsageError: a part of the request cannot be done.
@@ -147,7 +148,7 @@ class LiveRuns:
         return ShownRun(run, Showing(sink), Silence(time.monotonic(), is_early=not self._is_quiet))
 
     def _permission(self, agent: str, run: Run) -> str:
-        """Return what an agent may do, in words; "" if a configured command may have flags that change it."""
+        """Return what an agent may do, in words; "" if its command is configured, since its flags may change that."""
         command = self._config.agent(agent).command
         if command is not None and len(command) > 1:
             return ""
@@ -157,7 +158,7 @@ class LiveRuns:
         )
 
     def _resume_command(self, run: Run, session_id: str) -> str:
-        """Return the command that continues the conversation of a run; "" if none is to be shown."""
+        """Return the command that continues the conversation of a run; "" if none should be shown."""
         if self._kind != "run" or not os.isatty(1) or self._options.interactive:
             return ""
         record, is_newest = record_of(run), False
@@ -168,7 +169,7 @@ class LiveRuns:
 
     @property
     def last(self) -> Run:
-        """Last of the runs: with `--fallback` the one of the agent that took over."""
+        """Last of the runs. With `--fallback`, it is the run of the agent that took over."""
         return self._shown[-1].run
 
     @property
@@ -180,7 +181,7 @@ class LiveRuns:
     def show(self) -> int:
         """Run all of them to their ends and return the exit status.
 
-        Signals and wake-ups of the runs arrive through one pipe, so that a signal does not interrupt anything halfway.
+        Signals and wake-ups from the runs arrive through one pipe, so that a signal interrupts nothing halfway.
 
         Raises:
             AgentNotFound: one of them cannot be executed; the others are ended.
@@ -191,7 +192,7 @@ class LiveRuns:
         os.set_blocking(self._wake_in, False)
         os.set_blocking(self._wake_out, False)
         wakeup = signal.set_wakeup_fd(self._wake_in, warn_on_full_buffer=False)
-        # Signals that the caller ignores stay ignored: `nohup` ignores some, and so does a shell for background jobs.
+        # Signals that the caller ignores stay ignored, as with `nohup` and background jobs of a shell.
         handled = [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
         previous = {number: signal.signal(number, self._count) for number in handled}
         self._terminal = Terminal.find()
@@ -288,7 +289,7 @@ class LiveRuns:
             self._report_silence()
 
     def _report_silence(self) -> None:
-        """Write a line for each run from which nothing has come for some time; in CI also if the output is silent."""
+        """Write a line for each run from which nothing has come for some time; in CI even if the output is silent."""
         for shown in self._working():
             seconds = shown.silence.due(time.monotonic())
             if seconds is None:
@@ -302,7 +303,7 @@ class LiveRuns:
         return [] if self._is_quiet and not is_ci(os.environ) else [shown for shown in self._shown if not shown.ended]
 
     def _follower(self, shown: ShownRun) -> ShownRun | None:
-        """Return the run of the agent that takes over, if this one has just ended without being able to work."""
+        """Return the run of the agent that takes over, if this run has just ended because its agent could not work."""
         if shown.ended is None or self._stopped_by:
             return None
         run = self._takeover.run_after(shown.ended, shown.name, called_tools=shown.called_tools)
@@ -321,7 +322,7 @@ class LiveRuns:
 
     def _wait(self, *more: int) -> bool:
         """Wait for a run, a signal, or input on `more`; return whether there is input."""
-        # While a question waits for its answer, nothing is written between it and what the user types.
+        # While a question waits for its answer, nothing is written between the question and what the user types.
         silences = [] if more else [shown.silence.left(time.monotonic()) for shown in self._working()]
         ready, _, _ = select.select([self._wake_out, *more], [], [], min(silences, default=None))
         if self._wake_out in ready:
@@ -358,7 +359,7 @@ class LiveRuns:
                 self._ask_person(self._terminal, shown, question)
 
     def _ask_person(self, terminal: Terminal, shown: ShownRun, question: QuestionAsked) -> None:
-        """Ask until there is an answer. The question is written once: to stderr, unless the output shows it there."""
+        """Ask until there is an answer. The question is written once: to stderr, unless the output there shows it."""
         if self._options.to != "text" or not os.isatty(1):
             self._errors.write(question_text(shown.name, question, shown.run.spec.cwd))
         while self._awaits(shown, question):
@@ -366,7 +367,7 @@ class LiveRuns:
             self._errors.write(prompt_text(shown.name, question))
             line = self._line(terminal, shown, question)
             if not line.endswith("\n"):
-                self._errors.write("\n")  # end of the input or of the question: further output begins on its own line
+                self._errors.write("\n")  # the input or the question has ended: further output begins on its own line
             if not line:
                 if self._awaits(shown, question):
                     shown.run.answer(question.id, REJECT)
@@ -382,7 +383,7 @@ class LiveRuns:
         return not self._stopped_by and shown.run.awaits(question.id)
 
     def _line(self, terminal: Terminal, shown: ShownRun, question: QuestionAsked) -> str:
-        """Return the line that the user types; "" at the end of the input, or if the answer is no longer useful."""
+        """Return the line that the user types; "" at the end of the input, or if the answer is no longer needed."""
         data = b""
         while not data.endswith(b"\n") and len(data) < MAX_LINE_BYTES and self._awaits(shown, question):
             if self._wait(terminal.fd):
@@ -396,5 +397,5 @@ class LiveRuns:
         for shown in self._shown:
             if shown.history is not None and shown.history.error is not None and os.isatty(2):
                 notify_problem(f"the history cannot be written: {shown.history.error}")
-            if shown.run.record is not None and self._kind == "run":  # those of documents are always recorded
+            if shown.run.record is not None and self._kind == "run":  # runs of documents are always recorded
                 notify_problem(f"{shown.name}: recorded in {shown.run.record}")

@@ -1,7 +1,7 @@
 """Command line. Output for programs goes to stdout, output only for people goes to stderr.
 
-This module finds the command and turns its end into an exit status. Nothing slow is imported before it is needed, and
-`--version` imports nothing.
+This module finds the command and turns its outcome into an exit status. Slow modules are imported only when they are
+needed, and `--version` imports nothing.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _run(name: str, args: list[str]) -> int:
 
 
 def _report_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print the traceback of a bug; its message may have any text."""
+    """Print the traceback of a bug, sanitized, since its message may have any text."""
     from traceback import format_exception
 
     from penstock.cli.console import notify
@@ -94,7 +94,7 @@ def _report_bug(kind: type[BaseException], error: BaseException, trace: Tracebac
 def _guarded(work: Callable[[], int]) -> int:
     """Do the work and return the exit status.
 
-    Only a bug has a traceback, and nothing can fail when the interpreter exits.
+    Only a bug prints a traceback, and nothing can fail when the interpreter exits.
     """
     try:
         try:
@@ -103,7 +103,7 @@ def _guarded(work: Callable[[], int]) -> int:
             if sys.stdout is not None:
                 sys.stdout.flush()  # argparse's help; everything else is written at once
     except BrokenPipeError:
-        # As cat and grep exit if their reader has gone: without a message.
+        # Like cat and grep, exit without a message if the reader has gone.
         from penstock.cli.console import discard_stdout
 
         discard_stdout()

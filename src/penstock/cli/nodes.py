@@ -1,4 +1,4 @@
-"""`penstock nodes`: the machines that share a store, and what runs on each."""
+"""`penstock nodes`: lists the machines that share a store, and what runs on each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def command(args: Sequence[str]) -> int:
     """Run `penstock nodes` and return the exit status.
 
     Raises:
-        UsageError: no store is named, it cannot be used, or the node cannot be removed.
+        UsageError: no store is named, the store cannot be used, or the node cannot be removed.
         StoreFailed: the store cannot be read.
     """
     options = NodesOptions(**vars(parser().parse(args)))
@@ -61,7 +61,7 @@ def parser() -> Parser:
 
 
 def as_text(nodes: Sequence[NodeView]) -> str:
-    """Return the nodes as a table for people, and a table of the chats that they work on."""
+    """Return a table of the nodes and a table of the chats that they work on, for people."""
     rows = [("node", "state", "version", "agents at work", "roots")]
     for node in nodes:
         about = node.about

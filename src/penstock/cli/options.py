@@ -21,7 +21,7 @@ SINKS = ("text", "ndjson", "chunks", "reply", "atif", "health")
 
 
 class DisplayOptions(msgspec.Struct, kw_only=True):
-    """Options of the display; None means the value of the configuration."""
+    """Options of the display. None means the value from the configuration."""
 
     label: str | None = None
     to: str = "text"
@@ -154,7 +154,7 @@ def _typed(convert: Callable[[str], T], rule: Rule) -> Callable[[str], T]:
             value = convert(word)
         except ValueError:
             value = None
-        # Python accepts digits of any script and "1_0" as numbers; on a command line they are typing errors.
+        # Python accepts digits of any script and "1_0" as numbers; on a command line these are typing errors.
         plain = convert is str or (word.isascii() and "_" not in word)
         if value is None or not plain or not rule.fits(value):
             if rule.noun:

@@ -1,8 +1,8 @@
 """Stdin of `penstock run`: the prompt itself, or text that accompanies a prompt.
 
 Text that accompanies a prompt is read to its end before the agent starts. Not every open stdin has an end: CI services,
-cron, ssh and programs that start others leave unused pipes open. A pipe without a byte within
-`FIRST_BYTE_SECONDS` is ignored, and the user is notified; a pipe that has begun is never cut off.
+cron, ssh and programs that start others leave unused pipes open. If no byte arrives within `FIRST_BYTE_SECONDS`, the
+pipe is ignored and the user is notified. A pipe that has delivered a byte is never cut off.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.run.queues import READ_BYTES
 FIRST_BYTE_SECONDS = 3.0
 """Seconds to wait for the first byte of a pipe. Most programs with output have begun by then."""
 NOTICE_SECONDS = 5.0
-"""Seconds after which the user is notified of what Penstock waits for."""
+"""Seconds after which the user is notified that Penstock waits for input."""
 
 NO_INPUT = (
     "nothing came from stdin in {seconds:g} s, and the run starts without it; "
@@ -33,7 +33,7 @@ Notify = Callable[[str], None]
 
 
 def read_prompt(notify: Notify, fd: int = 0) -> str:
-    """Return the prompt from stdin. On a terminal that is everything up to Ctrl-D.
+    """Return the prompt from stdin. On a terminal, it is everything up to Ctrl-D.
 
     Raises:
         UsageError: stdin cannot be read, or holds too much.
@@ -83,7 +83,7 @@ def _has_input(fd: int) -> bool:
 
 
 def _read_on(fd: int, notify: Notify) -> bytes:
-    """Return all input up to its end. If that takes long, the user is notified once."""
+    """Return all input up to its end. If this takes long, notify the user once."""
     data = bytearray()
     notice_at: float | None = time.monotonic() + NOTICE_SECONDS
     while len(data) <= MAX_STDIN_BYTES:
@@ -109,7 +109,7 @@ def _read_on(fd: int, notify: Notify) -> bytes:
 
 
 def _nothing(fd: int, error: OSError) -> bytes:
-    """Return no bytes if there was nothing to lose: stdin was opened for writing, or its terminal is gone.
+    """Return no bytes if no input was lost: stdin was opened for writing, or its terminal is gone.
 
     Raises:
         UsageError: stdin cannot be read for another reason.

@@ -1,4 +1,4 @@
-"""`penstock read`: each input to its own stream, its events to a sink, and the text of the sink to the output."""
+"""`penstock read`: passes each input to its own stream, its events to a sink, and the sink's text to the output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.events import RunEnded
 
 MAX_PLAIN_BYTES = 10 * 1024 * 1024
-"""Bytes of plain text that `--to reply` passes on: far more than an agent writes, and not much memory."""
+"""Maximum bytes of plain text that `--to reply` passes on: far more than an agent writes, and little memory."""
 
 READ_EXAMPLES = """\
 examples:
@@ -112,7 +112,7 @@ def show(options: ReadOptions, readings: list[Reading], feed: Iterator[Chunk], r
 
 
 class Reading:
-    """One input: its stream, and its display."""
+    """One input: its stream and its display."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Reading:
         self._keep_plain = keep_plain
         self._plain = bytearray()
         self.exit: Exit | None = None
-        """End of the agent's process, if it is known of a recorded stream."""
+        """End of the agent's process, if it is known from a recording."""
 
     @property
     def name(self) -> str:
@@ -151,7 +151,7 @@ class Reading:
 
     @property
     def ended(self) -> RunEnded | None:
-        """Last event of the run; None before it."""
+        """Last event of the run; None until the run has ended."""
         return self.showing.ended
 
     def feed(self, data: bytes, at: int | None) -> str | bytes:
@@ -169,7 +169,7 @@ class Reading:
         return self.showing.render(events, self.stream.agent)
 
     def close(self, exit: Exit | None = None, at: int | None = None) -> Iterator[str | bytes]:
-        """Yield the output at the end of the input; nothing if it is called again."""
+        """Yield the output at the end of the input; nothing if called again."""
         if self.ended is None:
             yield self._show(self._opening.close(), at)
             events = self.stream.close(exit or self.exit, at)
@@ -200,7 +200,7 @@ def make_readings(options: ReadOptions, config: Config, labels: Sequence[str | N
         agent, own_label = resolve_agent(options.agent, config)
         chosen = label if several else options.label or own_label
         stream = Stream(agent, label=chosen, run=number if several else None)
-        # The text of a log is written by whole lines, so nobody sees the single deltas.
+        # The text of a log is written in whole lines, so single deltas are not visible.
         stream.joins_deltas = options.to == "text" and decide(options, config, several=several).mode == "none"
         source = options.files[number - 1] if number <= len(options.files) else "-"
         readings.append(

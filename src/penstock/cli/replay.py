@@ -1,4 +1,4 @@
-"""`penstock replay`: replay of a recorded run at its own pace."""
+"""`penstock replay`: replays a recorded run at its original pace."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def with_display(made: Parser) -> Parser:
 
 
 def replay_file(options: ReadOptions, path: Path) -> int:
-    """Show a recording at its pace and return the exit status."""
+    """Show a recording at its original pace and return the exit status."""
     found = find(path)
     if options.agent == "auto":
         options.agent, options.label = found.agent or "auto", options.label or found.label

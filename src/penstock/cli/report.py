@@ -1,4 +1,4 @@
-"""Output after the end: failures, warnings, the health report of a stream, the table of several runs."""
+"""Output after the end of a stream: failures, warnings, the health report, the table of several runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Reported(Protocol):
-    """Subject of a report after its end: an input, or a run."""
+    """Subject of a report: an input or a run that has ended."""
 
     @property
     def name(self) -> str:
@@ -26,7 +26,7 @@ class Reported(Protocol):
 
     @property
     def plain(self) -> bool:
-        """Return whether it was plain text and not a stream of events."""
+        """Return whether the input was plain text and not a stream of events."""
         ...
 
     @property
@@ -63,14 +63,14 @@ def report(shown: Sequence[Reported], options: DisplayOptions, output: Output, e
 
 
 def status_of(shown: Sequence[Reported], *, interrupted: bool) -> int:
-    """Return the exit status: of several the highest, which is the worst."""
+    """Return the exit status; of several the highest, which is the worst."""
     if interrupted:
         return INTERRUPTED
     return max((of_end(reading.ended) for reading in shown if reading.ended), default=OK)
 
 
 def table(rows: Sequence[tuple[str, RunEnded | None]]) -> str:
-    """Return the results of several runs as a table, one line for each, with the figures of their closing lines."""
+    """Return the results of several runs as a table: one line for each, with the figures of its closing line."""
     from penstock.sinks.text.run_summary import measured, money, tokens
     from penstock.sinks.text.styles import duration
 

@@ -1,4 +1,4 @@
-"""`penstock run`: run one agent or several side by side, and show their work until they end or a signal stops them."""
+"""`penstock run`: runs agents side by side, and shows their work until they end or a signal stops them."""
 
 from __future__ import annotations
 

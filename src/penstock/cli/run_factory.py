@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class RunFactory:
     """Factory of the runs that the options ask for. `notify` gets messages to the user while the prompt is read.
 
-    `is_whole`: the prompt has all that is needed, so an agent of `--fallback` can answer it without the conversation.
+    `is_whole`: the prompt is self-contained, so an agent of `--fallback` can answer it without the conversation.
 
     Raises:
         UsageError: the options do not fit together, or there is no prompt.
@@ -49,7 +49,7 @@ class RunFactory:
         self.prompt: str
         self.prompt, self._stdin_text = _prompt(options, notify)
         self.trees: RunTrees | None = _trees(options, notify)
-        """Trees of the agents, if each works in one of its own."""
+        """Trees of the agents, if each works in its own."""
         self.can_ask: bool = can_ask()
         """Somebody can answer the agents' questions."""
 
@@ -69,9 +69,9 @@ class RunFactory:
         return _newest_session(name, self._options) if self._options.resumes_newest else None
 
     def _route(self, name: str, session_id: str | None) -> str | None:
-        """Return the route on which a conversation began, if it has to stay there; None if any other resumes it too.
+        """Return the route on which a conversation began, if it has to stay there; None if any other route resumes it.
 
-        A conversation over ACP is the agent's other kind in some programs.
+        Some agents keep conversations over ACP separate from their others.
         """
         facts = AGENTS.get(name.partition("/")[0])
         if session_id is None or facts is None or self._options.asked["route"] is not None:
@@ -115,7 +115,7 @@ class RunFactory:
         try:
             self._agent_run(name, None, None, {"session_id": None})
         except AgentNotFound:
-            pass  # it is passed over when its turn comes
+            pass  # it is skipped when its turn comes
 
     def fallback(self, name: str, number: int) -> Run:
         """Return the run of an agent that takes over, with its number in the output.
@@ -141,7 +141,7 @@ class RunFactory:
         return self._agent_run(name, label, number, other)
 
     def _agent_run(self, name: str, label: str | None, number: int | None, other: dict[str, Any]) -> Run:
-        """Return a run of what was asked, with other values for some options."""
+        """Return a run with the requested options, some of them replaced by `other`."""
         from penstock.run.agent import Agent
         from penstock.run.lifecycle import Limits
 
@@ -207,7 +207,7 @@ def _newest_session(agent: str, options: RunOptions) -> str:
 
 
 def split_names(agents: str) -> list[str]:
-    """Return the names of a comma-separated list; a command after `acp:` keeps its commas."""
+    """Return the names in a comma-separated list; a command after `acp:` keeps its commas."""
     names: list[str] = []
     for word in agents.split(","):
         if names and names[-1].startswith("acp:") and word.partition("/")[0].strip() not in AGENTS:

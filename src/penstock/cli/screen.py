@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Screen:
-    """Width of the terminal on stdout for text sinks. In its block, a change of the size is passed on to them."""
+    """Width of the terminal on stdout, for text sinks. Inside its `with` block, changes are passed on to them."""
 
     def __init__(self, options: DisplayOptions) -> None:
         self._sinks: list[TextSink] = []
@@ -56,7 +56,7 @@ class Screen:
 
 
 def local_time(milliseconds: int) -> str:
-    """Return a time since 1970 as a person in this time zone says it: `14:30`, with the day if that is not today."""
+    """Return a time since 1970 in words for this time zone: `14:30`, with the day if it is not today."""
     when = time.localtime(milliseconds / 1000)
     today = time.localtime()
     is_today = (when.tm_year, when.tm_yday) == (today.tm_year, today.tm_yday)

@@ -1,4 +1,4 @@
-"""`penstock sessions`: the conversations of earlier runs, and how to resume one."""
+"""`penstock sessions`: lists the conversations of earlier runs, and how to resume one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN = 20
 """Number of conversations that are shown, without --limit."""
 
 MAX_TITLE_CHARS = 48
-"""Characters of a title in the table, so that a line with a session id fits into a usual terminal."""
+"""Maximum characters of a title in the table, so that a line with a session id fits into a common terminal."""
 
 EXAMPLES = """\
 examples:
@@ -77,7 +77,7 @@ def read_history() -> list[RunRecord]:
 
 
 def conversations(runs: Sequence[RunRecord], cwd: str | None) -> list[RunRecord]:
-    """Return the newest run of each conversation, in this directory or in all (None), the oldest first."""
+    """Return the newest run of each conversation, in this directory or in all (None), oldest first."""
     here = os.path.realpath(cwd) if cwd is not None else None
     newest: dict[tuple[str, str | None], RunRecord] = {}
     for run in runs:

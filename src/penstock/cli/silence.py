@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 FIRST_SECONDS = (10, 30)
-"""Seconds of silence after which the first reports come: a user wonders early whether anything happens."""
+"""Seconds of silence before the first reports: a user soon wonders whether anything happens."""
 EVERY_SECONDS = 60
 """Seconds between later reports; CI services end jobs without output after some minutes."""
 
 CI_VARIABLES = ("CI", "TF_BUILD", "TEAMCITY_VERSION", "JENKINS_URL")
-"""Environment variables that CI services set: most set the first one; then Azure, TeamCity, Jenkins."""
+"""Environment variables of CI services: most set the first one; the others are of Azure, TeamCity and Jenkins."""
 
 
 def is_ci(env: Mapping[str, str]) -> bool:
@@ -19,9 +19,9 @@ def is_ci(env: Mapping[str, str]) -> bool:
 
 
 class Silence:
-    """Silence of one run. Times are those of one monotonic clock, in seconds.
+    """Silence of one run. Times are in seconds of one monotonic clock.
 
-    `is_early`: with the first reports; without them there is one each minute.
+    `is_early`: report after `FIRST_SECONDS` too; otherwise there is only one report per minute.
     """
 
     def __init__(self, now: float, *, is_early: bool = True) -> None:
@@ -30,7 +30,7 @@ class Silence:
         self._reports = 0
 
     def end(self, now: float) -> None:
-        """Begin anew: something came."""
+        """Restart the time, because something came."""
         self._since = now
         self._reports = 0
 
@@ -45,7 +45,7 @@ class Silence:
         return max(0.0, self._since + self._next - now)
 
     def due(self, now: float) -> int | None:
-        """Return the seconds of silence that are to be reported now; None if there is nothing to report yet."""
+        """Return the seconds of silence to report now; None if no report is due."""
         if self.left(now) > 0:
             return None
         seconds = self._next

@@ -1,9 +1,8 @@
 """Bytes from pipes and files.
 
-Reading never waits for writing. Most agents exit without draining their pipe, so a terminal that blocks would
-cost the end of the stream. Therefore each pipe has a thread that reads it eagerly into memory, up to
-`MAX_WAITING_BYTES`, and its bytes are rendered at the reader's pace. Beyond that, reading waits too, and so does the
-agent.
+Reading does not wait for writing. Most agents exit without draining their pipe, so the end of the stream would be lost
+if the terminal blocks. Therefore each pipe has a thread that reads it into memory at once, up to `MAX_WAITING_BYTES`,
+and the bytes are rendered at the reader's pace. Beyond that limit, reading waits too, and so does the agent.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from penstock.errors import UsageError
 from penstock.run.queues import MAX_WAITING_BYTES, READ_BYTES
 
 FOLLOW_POLL_SECONDS = 0.1
-"""Seconds between two checks of a followed file: less than a user notices."""
+"""Seconds between two checks of a followed file: too short for a user to notice."""
 FOLLOW_QUIET_SECONDS = 2.0
-"""Seconds without new data after which a followed file is over, if its run has replied."""
+"""Seconds without new data after which a followed file has ended, if its run has replied."""
 
 Chunk = tuple[int, "bytes | None", "int | None"]
 """Number of the input, its bytes (None at its end), and milliseconds since the start, for live inputs."""
@@ -93,7 +92,7 @@ def _live(sources: list[Source]) -> Iterator[Chunk]:
     inbox = Inbox()
     for number, source in enumerate(sources):
         pump = _follow if source.follow else _drain
-        # Daemons: a thread that waits for an agent must not keep a finished program alive.
+        # Daemon threads: one that waits for an agent must not keep a finished program alive.
         threading.Thread(target=pump, args=(number, source, inbox), daemon=True).start()
     open_inputs = len(sources)
     while open_inputs:
@@ -103,7 +102,7 @@ def _live(sources: list[Source]) -> Iterator[Chunk]:
 
 
 class Inbox:
-    """Queue of chunks that were read and not yet rendered, bounded by their bytes."""
+    """Queue of chunks that were read but not yet rendered, limited by their bytes."""
 
     def __init__(self, limit: int = MAX_WAITING_BYTES) -> None:
         import threading
@@ -147,12 +146,12 @@ def _read(fd: int) -> bytes:
         try:
             return os.read(fd, READ_BYTES)
         except BlockingIOError:
-            # Another program that shares the pipe's other settings may have made it non-blocking.
+            # Another program that shares this pipe may have made it non-blocking.
             import select
 
             select.select([fd], [], [])
         except OSError:
-            return b""  # a terminal that is gone, a dead mount: the stream is reported as cut off
+            return b""  # the terminal or the mount is gone: the stream is reported as cut off
 
 
 def _follow(number: int, source: Source, inbox: Inbox) -> None:
@@ -165,7 +164,7 @@ def _follow(number: int, source: Source, inbox: Inbox) -> None:
         if source.replied and quiet >= FOLLOW_QUIET_SECONDS:
             break
         if os.fstat(source.fd).st_size < os.lseek(source.fd, 0, os.SEEK_CUR):
-            os.lseek(source.fd, 0, os.SEEK_SET)  # the file was truncated and is written again
+            os.lseek(source.fd, 0, os.SEEK_SET)  # the file was truncated and is being rewritten
             continue
         time.sleep(FOLLOW_POLL_SECONDS)
         quiet += FOLLOW_POLL_SECONDS
@@ -175,8 +174,8 @@ def _follow(number: int, source: Source, inbox: Inbox) -> None:
 def labels(names: list[str]) -> list[str | None]:
     """Return short labels for several inputs.
 
-    The label is a file's stem, with its folder if stems are equal, and its whole name if these are equal as well.
-    None for an input without a useful name (stdin, `/dev/fd/63`): it is named after its agent.
+    The label is a file's stem. If stems are equal, it has the folder too; if these are equal as well, it is the whole
+    name. It is None for an input without a useful name (stdin, `/dev/fd/63`), which is named after its agent.
     """
     paths = [os.path.splitext(name)[0] for name in names if not _nameless(name)]
     short = paths

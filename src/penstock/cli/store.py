@@ -1,4 +1,4 @@
-"""`penstock store`: the tables of the store in PostgreSQL, a check of it, and a copy of the chats of one machine."""
+"""`penstock store`: makes the tables of the store in PostgreSQL, checks it, copies the chats of one machine to it."""
 
 from __future__ import annotations
 

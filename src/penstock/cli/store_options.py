@@ -1,4 +1,4 @@
-"""Options that name the store in PostgreSQL, and the rules for its URL: a password is never on a command line."""
+"""Options that name the store in PostgreSQL, and the rules for its URL: a password must not be on a command line."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def store_url(options: StoreOptions) -> str | None:
-    """Return the URL of the store in PostgreSQL, and remove it from the environment; None if none is named.
+    """Return the URL of the store in PostgreSQL, and remove it from the environment; None if no store is named.
 
     Raises:
-        UsageError: it cannot be used, two are named, or the extra is not installed.
+        UsageError: the URL cannot be used, two are named, or the extra is not installed.
     """
     given = take_variable(STORE_VARIABLE)
     if options.store is not None and options.store_file is not None:
@@ -66,9 +66,10 @@ def store_url(options: StoreOptions) -> str | None:
 
 
 def _install_command() -> str:
-    """Return the command that installs what the extra `cluster` needs beside this Penstock.
+    """Return the command that installs the packages of the extra `cluster` for this Penstock.
 
-    It names the packages: no registry has Penstock, and somebody else's package of its name would be installed.
+    It names these packages and not Penstock, which is in no registry: a package of the same name there is somebody
+    else's.
     """
     needed = [text.partition(";") for text in importlib.metadata.requires(DISTRIBUTION) or ()]
     packages = [name.strip() for name, _, condition in needed if "extra ==" in condition and "cluster" in condition]

@@ -1,4 +1,4 @@
-"""`penstock trees`: the trees in which agents have worked, and the removal of those that are not needed."""
+"""`penstock trees`: lists the trees in which agents have worked, and removes those that are not needed."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def parser() -> Parser:
 
 
 def _is_of(home: Path, root: str) -> bool:
-    """Return whether a tree is of the repository with this top directory, or is that directory."""
+    """Return whether a tree belongs to the repository with this top directory, or is that directory."""
     record = read_record(home)
     return record is not None and root in (record.repository, record.path)
 
@@ -90,7 +90,7 @@ def as_text(found: Sequence[TreeStatus], now: int) -> str:
 
 
 def _with_loop(status: TreeStatus) -> TreeStatus:
-    """Return the state of a tree; one that its loop still needs is in use."""
+    """Return the state of a tree; a tree that its loop still needs counts as in use."""
     if status.record.owner != "loop" or status.state != "saved":
         return status
     why = _reason_of_loop(status.record.name)
@@ -106,7 +106,7 @@ def _reason_of_loop(name: str) -> str:
 
 
 def _removed(status: TreeStatus) -> TreeStatus:
-    """Remove a tree if the rule allows it; return its state, as of the removal."""
+    """Remove a tree if the rule allows it; return its state at the time of removal."""
     if not status.is_removable:
         return status
     home = next(home for home in homes(data_path()) if home.name == status.record.name)
@@ -117,7 +117,7 @@ def _removed(status: TreeStatus) -> TreeStatus:
 
 
 def _cleaned_leftovers(root: str | None, needed: Collection[str], options: Namespace) -> list[Leftover]:
-    """Remove what the trees of a repository have left, but for those that are needed; return all of it."""
+    """Remove what the trees of a repository have left, except for trees that are needed; return all leftovers."""
     found: list[Leftover] = []
     for name in names_with_leftovers(data_path()):
         records = records_of(data_path(), name)

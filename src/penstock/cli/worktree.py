@@ -31,13 +31,13 @@ from penstock.run.history import now_ms
 from penstock.sinks.sanitize import clean, clean_line
 
 MAX_HELD_SHOWN = 5
-"""Paths that were held back and are shown of each agent; `penstock trees` shows the others."""
+"""Maximum number of held-back paths that are shown for each agent; `penstock trees` shows the others."""
 
 MAX_HOOK_LINES = 10
-"""Last lines of the output of a hook that are shown."""
+"""Number of last lines of a hook's output that are shown."""
 
 ID_BYTES = 3
-"""Random bytes in the name of a run: enough for the runs that somebody keeps in one repository."""
+"""Random bytes in the name of a run: enough to keep apart the runs in one repository."""
 
 
 class FinishedTree(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class RunTrees:
     """Trees of one `penstock run`. `notify` gets messages to the user.
 
     Raises:
-        UsageError: trees cannot be made of the repository.
+        UsageError: the repository cannot have trees.
     """
 
     def __init__(self, options: RunOptions, notify: Callable[[str], None]) -> None:
@@ -81,7 +81,7 @@ class RunTrees:
         """Make a tree for an agent and return the options of its run.
 
         Raises:
-            UsageError: it cannot be made, or the directory of the run is not in the last commit.
+            UsageError: the tree cannot be made, or the directory of the run is not in the last commit.
             GitError: git could not make it.
         """
         name = f"run-{self._id}-{slug(label)}"
@@ -110,14 +110,14 @@ class RunTrees:
         return {"cwd": str(directory), "environ": clean_environment(os.environ)}
 
     def discard(self, count: int) -> None:
-        """Remove the newest trees until this many are left; no agent has worked in them."""
+        """Remove the newest trees, in which no agent has worked, until `count` are left."""
         while len(self.trees) > count:
             tree = self.trees.pop()
             os.close(self._locks.pop())
             remove(tree.home)
 
     def finish(self, prompt: str) -> list[FinishedTree]:
-        """Save the results of all agents, which have ended; return them in the order of the agents."""
+        """Save the results of all agents after they have ended; return them in the order of the agents."""
         finished = []
         for tree in self.trees:
             trailers = {"Penstock-Run": tree.record.name, "Penstock-Agent": one_line(tree.record.label)}
@@ -133,7 +133,7 @@ class RunTrees:
 
 
 def report(finished: list[FinishedTree], *, with_stat: bool) -> str:
-    """Return the results as text: a table, a table of files for each, what was held back, and the next commands."""
+    """Return the results as text: a table, a table of files for each, the held-back paths, and the next commands."""
     rows = [_row(one) for one in finished]
     parts = [columns(rows)]
     for one in finished:
@@ -143,7 +143,7 @@ def report(finished: list[FinishedTree], *, with_stat: bool) -> str:
 
 
 def slug(label: str) -> str:
-    """Return the name of an agent as it can be a part of the names of branches and directories."""
+    """Return the name of an agent in a form that fits into names of branches and directories."""
     return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")[:40].rstrip("-") or "agent"
 
 
@@ -151,7 +151,7 @@ def check_worktree(options: RunOptions) -> None:
     """Check that each agent can have a tree.
 
     Raises:
-        UsageError: other options need the directory of the user.
+        UsageError: another option needs the user's own directory.
     """
     if options.interactive:
         raise UsageError("--worktree makes a tree for one prompt, and --interactive asks for several")

@@ -1,11 +1,11 @@
 """Rules for commands: which ones an agent may run without a question, and which ones it may not run at all.
 
-A rule is written like a command: `npm test`, `pytest *`, `git push*`. `*` inside a word stands for any characters of
-that word; a last word `*` stands for any further words, even for none.
+A rule is written like a command: `npm test`, `pytest *`, `git push*`. `*` in a word matches any characters of that
+word. `*` as the last word matches any further words, or none.
 
-`allow` has to be certain: it compares a command that no shell would change, word by word. `deny` finds what looks like
-a command that is denied. It is a convenience and no boundary: an agent that may run a script can do all that the script
-does.
+`allow` has to be certain: it matches word by word, and only commands that no shell would change. `deny` matches
+anything that looks like a denied command. It is a convenience and not a security boundary: an agent that may run a
+script can do everything that the script does.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from penstock.config.shell_words import SPECIAL, Words, literal_commands, possib
 
 Verdict = Literal["allow", "deny"]
 Command = str | Words
-"""A line for a shell, or the words of a program and its arguments."""
+"""Line for a shell, or a program and its arguments as words."""
 
 MAX_UNWRAPPED = 4
-"""Wrappers in one another that are removed: `bash -lc 'timeout 60 nice pytest'` has three."""
+"""Maximum levels of nested wrappers that are removed: `bash -lc 'timeout 60 nice pytest'` has three."""
 
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash"})
 _SYSTEM = ("/bin/", "/usr/bin/", "/usr/local/bin/")
-"""Directories whose shells and wrappers are those of the system."""
+"""Directories with the shells and wrappers of the system."""
 _NUMBER = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 _NICENESS = re.compile(r"-n|-n-?\d{1,2}|-?\d{1,2}|--adjustment=-?\d{1,2}")
 
 
 class CommandRules(msgspec.Struct, frozen=True):
-    """Commands that are allowed without a question, and commands that are denied. What is denied is never allowed."""
+    """Commands that are allowed without a question, and commands that are denied. `deny` overrides `allow`."""
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
 
     def verdict(self, command: Command, cwd: str | None = None, run_cwd: str | None = None) -> Verdict | None:
-        """Return what the rules say about a command; None if a person has to be asked.
+        """Return the verdict of the rules about a command; None if a person has to be asked.
 
-        `cwd` is the directory in which the command would run, if the agent names one: in another one than that of the
-        run, nothing is allowed.
+        `cwd` is the directory in which the command would run, if the agent names one. If it differs from the directory
+        of the run, nothing is allowed.
         """
         denied = [_words(rule) for rule in self.deny]
         if denied and any(_is_denied(words, rule) for words in _all_commands(command) for rule in denied):
@@ -83,7 +83,7 @@ def _words(rule: str) -> Words:
 
 
 def _certain_commands(command: Command, depth: int = 0) -> list[Words] | None:
-    """Return all commands of a line or of words, without their wrappers; None if one of them is not certain."""
+    """Return all commands of a line or list of words, without their wrappers; None if one of them is not certain."""
     commands = literal_commands(command) if isinstance(command, str) else [command]
     if commands is None or depth > MAX_UNWRAPPED:
         return None
@@ -101,7 +101,7 @@ def _certain_commands(command: Command, depth: int = 0) -> list[Words] | None:
 
 
 def _unwrapped(words: Words) -> Command | None:
-    """Return the command that a wrapper runs; None if these words are no wrapper of which that is certain."""
+    """Return the command that a wrapper runs; None if these words are not a wrapper, or its command is not certain."""
     program = _program(words[0]) if words else ""
     match (program, words[1:]):
         case (shell, ("-c" | "-lc" | "-cl", str(line))) if shell in _SHELLS:
@@ -118,7 +118,7 @@ def _unwrapped(words: Words) -> Command | None:
 
 
 def _program(word: str) -> str:
-    """Return the name of a program of the system; "" if the word names a file somewhere else."""
+    """Return the name of a system program; "" if the word names a file somewhere else."""
     for directory in _SYSTEM:
         if word.startswith(directory):
             word = word.removeprefix(directory)
@@ -143,7 +143,7 @@ def _alike(word: str, pattern: str) -> bool:
 
 
 def _all_commands(command: Command, depth: int = 0) -> Iterator[Words]:
-    """Yield all that a command might run, with what stands in the words of wrappers."""
+    """Yield everything that a command might run, including commands in the words of wrappers."""
     if isinstance(command, str):
         yield from possible_commands(command)
         return
@@ -156,9 +156,9 @@ def _all_commands(command: Command, depth: int = 0) -> Iterator[Words]:
 
 
 def _is_denied(words: Words, rule: Words) -> bool:
-    """Return whether a command is one that a rule denies: the same program, and the other words after it, in order.
+    """Return whether a rule denies a command: it has the same program, and then the other words of the rule in order.
 
-    Options may stand between the program and its subcommand, with their values: `git -C x push` is `git push`.
+    Options with their values may be between the program and its subcommand: `git -C x push` counts as `git push`.
     """
     for start, word in enumerate(words):
         if _alike(word.rpartition("/")[2], rule[0].rpartition("/")[2]) and _follows(words[start + 1 :], rule[1:]):
@@ -169,7 +169,7 @@ def _is_denied(words: Words, rule: Words) -> bool:
 
 
 def _may_precede(word: str) -> bool:
-    """Return whether a word may stand before the program: an option, number or name of a wrapper."""
+    """Return whether a word may precede the program: an option, a number or the name of a wrapper."""
     return word.startswith("-") or word.rpartition("/")[2] in _WRAPPERS or _NUMBER.fullmatch(word) is not None
 
 

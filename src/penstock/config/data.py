@@ -1,4 +1,4 @@
-"""Data directory: where Penstock keeps chats, documents, loops and the history of runs, and files that last in it."""
+"""Data directory for chats, documents, loops and the history of runs; durable writing of files in it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 from penstock.errors import UsageError
 
 DATA_VARIABLE = "PENSTOCK_DATA"
-"""Environment variable that names the data directory, if no option does."""
+"""Environment variable that names the data directory if no option does."""
 
 
 NO_FSYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
-"""Error numbers of a file system that cannot make the names in a directory durable."""
+"""Error numbers from file systems that cannot make the names in a directory durable."""
 
 
 def data_path(named: Path | None = None, env: Mapping[str, str] | None = None) -> Path:
-    """Return the data directory: the one named, else that of the environment, else the default. It may not exist."""
+    """Return the data directory: `named`, else the one from the environment, else the default. It may not exist."""
     env = os.environ if env is None else env
     if named is None and env.get(DATA_VARIABLE):
         named = Path(env[DATA_VARIABLE])

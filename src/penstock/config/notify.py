@@ -13,15 +13,15 @@ _ADDRESS = re.compile(r"https?://[^\s/?#@]+(?:[/?][^\s#]*)?", re.ASCII | re.IGNO
 
 
 class Webhook(msgspec.Struct, frozen=True):
-    """Table `[[notify]]`: an address that gets messages about chats."""
+    """Table `[[notify]]`: an address to which messages about chats are sent."""
 
     url: str
     secret: str | None = None
-    """Key that signs the requests; for ntfy an access token of its server."""
+    """Key that signs the requests; for ntfy, an access token of its server."""
     on: tuple[Literal["asks", "ended"], ...] = ("asks", "ended")
     format: Literal["json", "ntfy"] = "json"
     link: str | None = None
-    """Address of the server for people, for links; None: the one that it prints."""
+    """Address of the server in links for people; None: the address that the server prints."""
 
 
 def _is_address(value: object) -> bool:
@@ -47,9 +47,9 @@ NOTIFY: dict[str, Rule] = {
 
 
 def mistakes(value: Any) -> list[tuple[str, str | None, Any]]:
-    """Return what is wrong with `[[notify]]`: the place, and its key and value; no key if it is none of a webhook.
+    """Return the place, key and value of each mistake in `[[notify]]`.
 
-    A secret is never returned.
+    The key is None if the value is not a list of tables. A secret is never returned.
     """
     if not isinstance(value, list) or not all(isinstance(it, dict) for it in value):
         return [("notify", None, value)]
@@ -67,5 +67,5 @@ def _fits(key: str, value: object) -> bool:
 
 
 def without_secrets(value: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the tables for a listing."""
+    """Return the tables for a listing, without their secrets."""
     return [{key: "…" if key == "secret" else it for key, it in table.items()} for table in value]

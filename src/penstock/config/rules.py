@@ -1,7 +1,7 @@
-"""Rules for values, in one place: a rule that a value is checked against, and the error for a value that breaks it.
+"""Rules for values: each has the check of a value, and the error for a value that breaks it.
 
-The options of Python, of the command line and of the configuration are tables of such rules, each in the module that it
-is about; `check` checks given values against a table. Pure.
+The options in Python, on the command line and in the configuration are tables of such rules, each in the module that
+uses it. `check` checks values against a table. Pure.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any, NamedTuple, TypeGuard
 from penstock.errors import UsageError, nearest, shown
 
 MAX_EXACT_INTEGER = 2**53 - 1
-"""Largest whole number that every reader of JSON keeps exactly."""
+"""Largest whole number that every JSON parser keeps exactly."""
 
 
 class Rule(NamedTuple):
-    """Check of a value, and the expected values in words."""
+    """Check of a value, and a description of the expected values."""
 
     fits: Callable[[Any], bool]
     expected: str
     noun: str = ""
-    """Noun with its article, for "is not a …", if that explains more than the value alone."""
+    """Noun with its article, for "is not a …", if it explains more than the value alone."""
 
 
 Rules = Mapping[str, Rule]
@@ -34,7 +34,7 @@ def check(given: Mapping[str, Any], rules: Rules, *, what: str = "option") -> No
     """Check each value against the rule of its name. `what` is the noun for a name, in the error for an unknown one.
 
     Raises:
-        UsageError: there is no such name, or its value does not fit.
+        UsageError: a name is unknown, or its value does not fit.
     """
     for name, value in given.items():
         rule = rules.get(name)

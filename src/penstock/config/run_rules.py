@@ -1,4 +1,4 @@
-"""Rules for commands of the configuration: the tables `[[run.rules]]`."""
+"""Rules for commands in the configuration: the tables `[[run.rules]]`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, get_args
 from penstock.config.command_rules import CommandRules, Verdict, mistake
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-"""Keys of a table: each a list of rules."""
+"""Keys of a table; each has a list of rules."""
 
 
 def mistakes(value: object) -> Iterator[str]:
-    """Yield what is wrong with `[[run.rules]]`."""
+    """Yield the mistakes in `[[run.rules]]`."""
     if not isinstance(value, list) or not all(isinstance(table, dict) for table in value):
         yield "run.rules is no list of tables; expected tables: [[run.rules]]"
         return
@@ -38,5 +38,5 @@ def joined(tables: list[dict[str, Any]]) -> CommandRules:
 
 
 def with_denied(users: list[dict[str, Any]], projects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the user's tables with what those of a project deny. A project's file may allow nothing."""
+    """Return the user's tables, with the denials of a project's tables. A project's file cannot allow anything."""
     return [*users, *({"deny": table["deny"]} for table in projects if table.get("deny"))]

@@ -1,7 +1,7 @@
-"""Secrets of this process: variables that are taken out of its environment, and what other processes can read of it.
+"""Secrets of this process: removes variables from its environment, and hides the process from others.
 
 An agent is a process of the same user. On Linux it could read `/proc/PID/environ`, which has the variables that this
-process was started with, whatever became of them.
+process was started with, even if they were removed later.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PR_SET_DUMPABLE = 4
 
 
 def take_variable(name: str) -> str | None:
-    """Remove a variable from the environment and return it; its text is overwritten where the system has it."""
+    """Remove a variable from the environment and return it; overwrite its text in the memory that the system shows."""
     value = os.environ.get(name)
     if value is None:
         return None
@@ -28,9 +28,9 @@ def take_variable(name: str) -> str | None:
 
 
 def hide_process() -> None:
-    """Deny other processes of this user the environment, memory and open files of this one, on Linux; not to root.
+    """Hide the environment, memory and open files of this process from other processes of this user, on Linux.
 
-    Programs that it starts are not hidden.
+    They are not hidden from root. Programs that this process starts are not hidden.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -1,8 +1,8 @@
 """Configuration: the settings, the source of each, and the mistakes in them.
 
-From the weakest to the strongest: built in, the user's file, the project's `penstock.toml`, the environment; flags of
-the command line override all of them. A mistake affects only its own key: it is reported with file and line in
-`Config.problems`, and the rest is in force. `docs/configuration.md` lists every key.
+The sources, from the weakest to the strongest: built in, the user's file, the project's `penstock.toml`, the
+environment. Flags of the command line override all of them. A mistake affects only its own key: it is reported with
+file and line in `Config.problems`, and the other settings apply. `docs/configuration.md` lists every key.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 FILE_NAME = "penstock.toml"
 MAX_CONFIG_BYTES = 1 << 20
-"""Bytes of a configuration file: it is written by hand, and a larger file was named by mistake."""
+"""Maximum bytes of a configuration file: it is written by hand, and a larger file was named by mistake."""
 
 MAX_SHOWN_CHARS = 200
-"""Characters of a wrong value that a message shows."""
+"""Maximum characters of a wrong value in a message."""
 
 Detail = Literal["quiet", "minimal", "normal", "verbose"]
 KeyPath = tuple[str, ...]
@@ -67,7 +67,7 @@ OUTPUT: dict[str, Rule] = {
 }
 HISTORY: dict[str, Rule] = {"keep": _switch}
 LEVELS = ("read", "ask", "edits", "all", "own")
-"""Levels of permission: those of `penstock.adapter`."""
+"""Levels of permission, as in `penstock.adapter`."""
 RUN: dict[str, Rule] = {
     "sandbox": _one_of("auto", "on", "own", "off"),
     "allow": _one_of("default", *LEVELS),
@@ -127,7 +127,7 @@ VARIABLES: dict[str, KeyPath] = {
 """Environment variables and the keys that they set."""
 
 OTHER_VARIABLES = ("PENSTOCK_CONFIG", "PENSTOCK_DATA")
-"""Variables that set no key: the configuration file, and the data directory."""
+"""Variables that set no key: they name the configuration file and the data directory."""
 
 _SWITCHES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
@@ -138,12 +138,12 @@ class Setting(msgspec.Struct, frozen=True):
     value: Any
     origin: str
     rank: int
-    """Rank of its source: 0 built in, 1 a file, 2 the environment. A higher rank overrides a setting that is only
-    closer to the agent."""
+    """Rank of its source: 0 built in, 1 a file, 2 the environment. A setting of higher rank overrides one of lower
+    rank, even if the latter is more specific to the agent."""
     of_project: bool = False
-    """True if it is set by a `penstock.toml`, which may have come with somebody else's files."""
+    """True if a `penstock.toml` sets it, which may have come with somebody else's files."""
     users: Any = None
-    """Value of the user's own file that a `penstock.toml` overrides; None if there is none."""
+    """Value in the user's own file that a `penstock.toml` overrides; None if there is none."""
 
 
 class AgentConfig(msgspec.Struct):
@@ -156,7 +156,7 @@ class AgentConfig(msgspec.Struct):
     prompt: Literal["stdin", "argument"] | None = None
     protocol: str | None = None
     events: dict[str, Literal["delta", "snapshot", "complete", "control"]] = {}
-    """Kind of the events of each name, for the generic reader."""
+    """Kind of the events with each name, for the generic reader."""
 
 
 class StreamingSettings(msgspec.Struct, frozen=True):
@@ -188,26 +188,26 @@ class Config(msgspec.Struct):
 
     @property
     def sandbox(self) -> Literal["auto", "on", "own", "off"]:
-        """Confinement of runs for which none is asked."""
+        """Confinement of runs whose options name none."""
         return cast(Literal["auto", "on", "own", "off"], self.settings[("run", "sandbox")].value)
 
     @property
     def command_rules(self) -> CommandRules:
         """Commands that agents may run without a question, and those that they may not run."""
-        from penstock.config import run_rules  # imported by what runs agents, and where a file has rules
+        from penstock.config import run_rules  # needed only to run agents, or if a file has rules
 
         found = self.settings.get(RUN_RULES)
         return run_rules.joined([] if found is None else found.value)
 
     @property
     def allow(self) -> Literal["default", "read", "ask", "edits", "all", "own"]:
-        """Level of permission of runs for which none is asked."""
+        """Level of permission of runs whose options name none."""
         found = self.settings[("run", "allow")].value
         return cast(Literal["default", "read", "ask", "edits", "all", "own"], found)
 
     @property
     def webhooks(self) -> list[Webhook]:
-        """Addresses that `penstock serve` tells of chats."""
+        """Addresses that `penstock serve` notifies about chats."""
         found = self.settings.get(("notify",))
         return [] if found is None else msgspec.convert(found.value, list[Webhook])
 
@@ -232,7 +232,7 @@ class Config(msgspec.Struct):
         def best(key: str, *more: KeyPath) -> Any:
             paths = (("agents", agent or "", "json_streaming", key), *more, ("json_streaming", key))
             found = [self.settings[path] for path in paths if path in self.settings]
-            # max() keeps the first of equals, so among files the closest one to the agent wins.
+            # max() keeps the first of equals, so among files the setting most specific to the agent wins.
             return max(found, key=lambda setting: setting.rank).value
 
         return StreamingSettings(
@@ -305,7 +305,7 @@ def _apply_file(config: Config, file: str, text: str, of_project: bool) -> None:
 
     try:
         data = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also for a number of thousands of digits, and for very deep nesting
+    except (ValueError, RecursionError) as error:  # also for numbers of thousands of digits, and for very deep nesting
         config.problems.append(f"{file}:{_error_line(str(error), text)}: no valid TOML ({error}); the file is ignored")
         return
     lines: dict[KeyPath, int] | None = None
@@ -335,7 +335,7 @@ def _apply_file(config: Config, file: str, text: str, of_project: bool) -> None:
 
 
 _FREEDOM: dict[str, int] = {"read": 0, "ask": 1, "default": 1, "own": 1, "edits": 2, "all": 3}
-"""Order of the levels. What an agent does by its own default is not known here, so only `read` and `ask` are below."""
+"""Order of the levels. The defaults of agents are unknown here: only `read` and `ask` allow no more than these do."""
 
 
 def _lowers(value: str, users: str) -> bool:
@@ -352,7 +352,7 @@ def _error_line(message: str, text: str) -> str:
 def _leaves(data: dict[str, Any], above: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     for key, value in data.items():
         path = (*above, key)
-        # A table at the place of a value is checked as a value.
+        # A table in place of a value is checked as a value.
         if isinstance(value, dict) and _is_table(path):
             yield from _leaves(value, path)
         else:
@@ -371,7 +371,7 @@ def _is_table(path: KeyPath) -> bool:
 
 
 def judge(path: KeyPath, value: Any) -> tuple[str, bool]:  # noqa: C901, PLR0912 - one branch for each kind of key
-    """Return the mistake in a key or its value ("" for none), and whether it can be used."""
+    """Return the mistake in a key or its value ("" for none), and whether the value can be used."""
     rule: Rule
     match path:
         case ("agents", _, "events", _):
@@ -467,7 +467,7 @@ def _apply_environment(config: Config, env: Mapping[str, str]) -> None:
         if not name.startswith("PENSTOCK_") or text == "":
             continue
         if name not in VARIABLES:
-            # Other programs may have names of their own here; only a name that looks like a typing error is reported.
+            # Other programs may use their own names here; only a name that looks like a typing error is reported.
             guess = nearest(name[9:], [known[9:].lower() for known in VARIABLES])
             if guess and name not in OTHER_VARIABLES:
                 config.problems.append(f"{name}: there is no such variable; did you mean PENSTOCK_{guess.upper()}?")
@@ -482,9 +482,9 @@ def _apply_environment(config: Config, env: Mapping[str, str]) -> None:
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """Return the line (from 1) of each table and key, by a small scan: tomllib does not return lines.
+    """Return the line (from 1) of each table and key by a simple scan, because tomllib does not report lines.
 
-    This is sufficient for a message, but not a parser: keys inside of inline tables have the line of their table.
+    This is sufficient for messages, but is not a parser: keys in inline tables have the line of their table.
     """
     found: dict[KeyPath, int] = {}
     table: KeyPath = ()

@@ -1,7 +1,7 @@
-"""Words of a shell command: strictly, to decide that a line does what it says; leniently, to find what it might do.
+"""Words of a shell command, read strictly to be certain what a line runs, or leniently to find what it might run.
 
-`literal_commands` understands only lines that every POSIX shell, bash and zsh read in the same way and change in no
-way. `possible_commands` never fails, and finds too much rather than too little.
+`literal_commands` accepts only lines that every POSIX shell, bash and zsh read in the same way and do not change.
+`possible_commands` never fails, and returns too much rather than too little.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 
 MAX_LINE_CHARS = 64 * 1024
-"""Characters of the longest line that is read; a person would not read a longer one."""
+"""Characters of the longest line that is read; people would not read a longer one."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_\-./:,+@%=]+")
-"""Characters that stand for themselves outside of quotes, in every shell."""
+"""Characters that are literal outside of quotes in every shell."""
 _QUOTED = re.compile(r"'([^'\0-\x08\x0b-\x1f\x7f]*)'|\"([^\"\\$`!\0-\x08\x0b-\x1f\x7f]*)\"")
 _OPERATOR = re.compile(r"&&|\|\||[;|\n]")
 _BLANK = re.compile(r"[ \t]+")
@@ -34,14 +34,14 @@ def literal_commands(line: str) -> list[Words] | None:
     """Split a line into its commands, each as its words; None if a shell would expand or redirect anything.
 
     Commands are separated by `&&`, `||`, `;`, `|` and line breaks. The words are plain or in quotes. Everything else
-    is not read: assignments, redirections, expansions, globs, comments, escapes, groups, `&`, and commands that begin
+    is rejected: assignments, redirections, expansions, globs, comments, escapes, groups, `&`, and commands that begin
     with a word of the shell itself (`cd`, `if`).
     """
     if len(line) > MAX_LINE_CHARS:
         return None
     commands: list[Words] = []
     words: list[str] = []
-    at, dangling = 0, False  # an operator that needs a command after it
+    at, dangling = 0, False  # `dangling`: an operator still needs a command after it
     while at < len(line):
         if blank := _BLANK.match(line, at):
             at = blank.end()
@@ -65,7 +65,7 @@ def literal_commands(line: str) -> list[Words] | None:
 
 
 def _word(line: str, at: int) -> tuple[str | None, int]:
-    """Return the word that begins here, and where it ends; None if it does not stand for itself."""
+    """Return the word that begins at `at`, and where it ends; None if the word is not literal."""
     parts: list[str] = []
     if line[at] == "=":  # zsh expands `=name` to the path of a program
         return None, at
@@ -84,7 +84,7 @@ def _word(line: str, at: int) -> tuple[str | None, int]:
 
 
 def _is_program(line: str, word: str, end: int) -> bool:
-    """Return whether the first word of a command names a program: not in quotes, no assignment, none of the shell's."""
+    """Return whether a command's first word names a program: not quoted, not an assignment, not a word of the shell."""
     return word not in SPECIAL and word != "" and line[end - len(word) : end] == word and "=" not in word
 
 
@@ -100,9 +100,9 @@ _BEFORE_A_COMMAND = frozenset({
 
 
 def possible_commands(line: str) -> list[Words]:
-    """Return what might be run by a line: its words between all signs that separate commands, without quotes.
+    """Return the commands that a line might run: its words, without quotes, split at all signs that separate commands.
 
-    Also what follows words like `sudo` and assignments is returned, so that a program is found behind them.
+    The words after `sudo` and the like, or after assignments, are returned too, so that a program is found behind them.
     """
     found: list[Words] = []
     for part in _LENIENT_END.split(_CONTINUED.sub("", line[:MAX_LINE_CHARS])):

@@ -1,8 +1,8 @@
-"""Files of a commit that are put back into a tree, byte by byte, whatever an agent left there.
+"""Files of a commit that are restored in a tree, byte by byte, whatever an agent left there.
 
-The bytes are those of the user's checkout: git writes the files into an empty directory, by the attributes of the
-commit and the settings of the user. Nothing of the tree has a say: neither its `.gitattributes` and `.gitignore`, nor
-its links, pipes and nested repositories. Each directory is opened from the one above it and never through a link, and
+The bytes are the same as in the user's checkout: git writes the files into an empty directory, by the attributes of the
+commit and the settings of the user. Nothing in the tree has an influence: not its `.gitattributes` and `.gitignore`,
+and not its links, pipes and nested repositories. Each directory is opened from its parent and never through a link, and
 a file is replaced as a whole.
 """
 
@@ -27,22 +27,22 @@ from penstock.repo.tree import ASIDE, Tree
 GIT_DIRECTORY = ".git"
 
 SUBMODULE = "160000"
-"""Mode of the entry of a submodule, whose files belong to another repository."""
+"""Mode of a submodule's entry; its files belong to another repository."""
 
 CACHE = "__pycache__"
-"""Directory in which Python keeps compiled forms."""
+"""Directory in which Python keeps compiled modules."""
 
 EXTENSIONS = (".so", ".pyd")
-"""Ends of the names of compiled modules, which Python imports before a source file of the same name."""
+"""Suffixes of extension modules, which Python imports in preference to a source file of the same name."""
 
 MAX_DEPTH = 200
-"""Directories in each other that are searched: no program looks for tests or settings so far down."""
+"""Maximum depth of directories that are searched: no program looks for tests or settings deeper."""
 
 CHUNK_BYTES = 1 << 20
-"""Bytes that are compared or copied at once."""
+"""Number of bytes that are compared or copied at once."""
 
 SHOWN_PERMISSIONS = 0o7700
-"""Permissions that are compared: those of the owner, and the special ones. The rest depends on the umask."""
+"""Permission bits that are compared: those of the owner, and the special ones. The others depend on the umask."""
 
 _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -56,11 +56,11 @@ class BaseFile(msgspec.Struct, frozen=True):
 
 
 class BaseFiles:
-    """Files of a commit that match patterns, and the place of such files in a tree.
+    """Files of a commit that match patterns, and where such files are in a tree.
 
     Args:
         tree: the tree; no process may work in it meanwhile.
-        commit: commit or tree of git that has the files.
+        commit: commit, or tree object of git, that has the files.
         patterns: patterns of `path_patterns`.
         without: paths that are left as they are in the tree, besides files that were copied into it.
 
@@ -87,9 +87,10 @@ class BaseFiles:
         return sorted(self._files)
 
     def put_back(self) -> list[str]:
-        """Put the files back, remove new ones that match, also ignored ones, and return the paths that differed.
+        """Restore the files, remove new ones that match, even if they are ignored, and return the paths that differed.
 
-        What Python would run in place of a source file is removed as well: compiled forms, and packages of its name.
+        Files that Python would import in place of a source file are removed too: compiled ones, and packages with its
+        name.
 
         Raises:
             GitError: git could not write the files of the commit.
@@ -114,7 +115,7 @@ class BaseFiles:
         return sorted(changed)
 
     def stage(self) -> None:
-        """Make the entries of the tree's index those of the commit, whatever attributes would make of the files."""
+        """Set the entries in the tree's index to those of the commit, independently of git attributes."""
         if not self._patterns:
             return
         listed = self._git.run("ls-files", "--stage", "-z").items
@@ -134,7 +135,7 @@ class BaseFiles:
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        """Open the directory of the tree, which has to be the one that was made."""
+        """Open the directory of the tree, which must be the one that was made."""
         record = self._tree.record
         try:
             root = os.open(self._tree.path, _OPEN_DIRECTORY)
@@ -153,7 +154,7 @@ class BaseFiles:
         """Return a directory with the files as the user's checkout would have them."""
         (scratch / "empty").mkdir()
         (scratch / "files").mkdir()
-        # The work tree is empty, so that attributes are read from the index, which has those of the commit.
+        # The work tree is empty, so git reads attributes from the index, which has those of the commit.
         git = msgspec.structs.replace(self._git, work_tree=scratch / "empty", index=scratch / "index")
         entries = {one.path: one for one in (*self._attributes, *self._files.values())}
         _stage(git, [f"{one.mode} {one.id}\t{one.path}" for one in entries.values()])
@@ -163,7 +164,7 @@ class BaseFiles:
         return scratch / "files"
 
     def _put(self, root: int, path: str, source: Path) -> bool:
-        """Make a path of the tree equal to a file or link, and return whether it differed."""
+        """Make a path in the tree equal to a file or link; return whether it differed."""
         permissions = SHOWN_PERMISSIONS if self._has_modes else 0
         with _folder_of(root, path, makes=True) as (folder, name):
             status = _status(folder, name)
@@ -171,7 +172,7 @@ class BaseFiles:
                 return False
             if status is not None and stat.S_ISDIR(status.st_mode):
                 _put_aside(root, folder, name)
-            new = f"{ASIDE}{uuid.uuid4().hex}"  # at the top, where a rest of it is removed before the next step
+            new = f"{ASIDE}{uuid.uuid4().hex}"  # at the top, where leftovers are removed before the next step
             if source.is_symlink():
                 os.symlink(os.readlink(source), new, dir_fd=root)
             else:
@@ -180,7 +181,7 @@ class BaseFiles:
             return True
 
     def _without_substitutes(self, root: int, path: str) -> list[str]:
-        """Remove what Python would import in place of a source file, and return its new packages and extensions."""
+        """Remove what Python would import in place of a source file; return the new packages and extension modules."""
         above, slash, name = path.rpartition("/")
         module, found = name.removesuffix(".py"), []
         with _folder_of(root, path, makes=True) as (folder, _):
@@ -194,7 +195,7 @@ class BaseFiles:
         return found
 
     def _found(self, root: int) -> list[str]:
-        """Return the paths in the tree that match: files, links and whatever else is not a directory."""
+        """Return the paths in the tree that match: files, links and everything else that is not a directory."""
         return list(self._walk(root, "", self._patterns.start, MAX_DEPTH))
 
     def _walk(self, folder: int, above: str, places: Places, depth: int) -> Iterator[str]:
@@ -228,7 +229,7 @@ def _stage(git: Git, lines: Sequence[str]) -> None:
 
 @contextmanager
 def _directory(above: int, name: str) -> Iterator[int]:
-    """Open a directory in another one, and allow its owner everything in it."""
+    """Open a directory in another one, and give its owner all permissions."""
     try:
         inner = os.open(name, _OPEN_DIRECTORY, dir_fd=above)
     except PermissionError:
@@ -248,9 +249,9 @@ def _allow(folder: int, status: os.stat_result) -> None:
 
 @contextmanager
 def _folder_of(root: int, path: str, *, makes: bool) -> Iterator[tuple[int, str]]:
-    """Open the directory of a path, and yield it with the name in it.
+    """Open the directory of a path; yield it with the name of the entry.
 
-    With `makes`, directories that are missing are made, and whatever else is in their place is removed.
+    With `makes`, missing directories are made, and anything else in their place is removed.
 
     Raises:
         FileNotFoundError: a directory is missing, or something else is in its place.
@@ -309,7 +310,7 @@ def _copy(source: Path, root: int, name: str) -> None:
 
 
 def _remove(root: int, path: str) -> None:
-    """Remove a file or link, and the directories above it that are empty then."""
+    """Remove a file or link, and the directories above it that are then empty."""
     try:
         with _folder_of(root, path, makes=False) as (folder, name):
             os.unlink(name, dir_fd=folder)
@@ -326,14 +327,14 @@ def _remove(root: int, path: str) -> None:
 
 
 def _put_aside(root: int, folder: int, name: str) -> None:
-    """Move a directory out of the way, to where it is removed before the next step; it may be of any depth."""
+    """Move a directory of any depth to a place where it is removed before the next step."""
     with _directory(folder, name):
-        pass  # its owner may write in it now, as a move to another directory needs
+        pass  # its owner can now write in it, which a move to another directory requires
     os.rename(name, f"{ASIDE}{uuid.uuid4().hex}", src_dir_fd=folder, dst_dir_fd=root)
 
 
 def _remove_compiled(root: int, folder: int, module: str) -> None:
-    """Remove the compiled forms of a source file, which may say that they are never out of date."""
+    """Remove the compiled forms of a source file, since they may be marked as never out of date."""
     status = _status(folder, CACHE)
     if status is None:
         return
@@ -347,7 +348,7 @@ def _remove_compiled(root: int, folder: int, module: str) -> None:
 
 
 def _may_be_package(folder: int, name: str) -> bool:
-    """Return whether Python would import this as a package before a source file: a link may lead to one."""
+    """Return whether Python would import this as a package in preference to a source file; a link may lead to one."""
     status = _status(folder, name)
     if status is None or not stat.S_ISDIR(status.st_mode):
         return status is not None and stat.S_ISLNK(status.st_mode)
@@ -365,7 +366,7 @@ def _remove_entry(root: int, folder: int, name: str) -> None:
 
 
 def _with_directories(paths: Iterable[str]) -> frozenset[str]:
-    """Return paths with all directories above them."""
+    """Return the paths and all directories above them."""
     found = set()
     for path in paths:
         while path and path not in found:

@@ -1,6 +1,6 @@
 """Commits of a tree, and the user's hooks before them.
 
-A commit is made of its content, parents, author, message and date alone, so making it again gives the same id.
+A commit depends only on its content, parents, author, message and date, so making it again returns the same id.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from penstock.repo.secrets import redacted
 from penstock.repo.tree import Tree
 
 HOOK_FAILED = range(1, 128)
-"""Exit statuses by which a hook rejects a commit; git itself fails with 128 and above."""
+"""Exit statuses with which a hook rejects a commit; git itself fails with 128 and above."""
 
 MAX_SUBJECT_CHARS = 72
-"""Characters of the first line of a commit message: what tools for git show of it."""
+"""Maximum characters of the first line of a commit message: git tools show no more."""
 
 _TRAILER = re.compile(r"[A-Za-z0-9-]+: \S")
 
@@ -37,10 +37,10 @@ class HookResult(msgspec.Struct, frozen=True):
     """Result of the user's hooks."""
 
     name: str
-    """Hook that decided; empty if all passed or there are none."""
+    """Hook that rejected the commit; empty if all passed or there are none."""
     output: str
     message: str
-    """Message of the commit, which a hook may have changed, without secrets."""
+    """Message of the commit, without secrets; a hook may have changed it."""
     ran: bool = False
     """True if there are hooks, so that files, index and repository may have changed."""
 
@@ -53,9 +53,9 @@ class HookResult(msgspec.Struct, frozen=True):
 def run_hooks(
     tree: Tree, message: str, seconds: float = LONG_SECONDS, env: Mapping[str, str] | None = None
 ) -> HookResult:
-    """Run the user's `pre-commit` and `commit-msg` hooks in the tree, over its staged changes.
+    """Run the user's `pre-commit` and `commit-msg` hooks in the tree, on its staged changes.
 
-    They may change the index and the message. They see Penstock's git directory, as the agent's may be anything.
+    They may change the index and the message. They see Penstock's git directory, because the agent's cannot be trusted.
     `env` has variables that are added for them.
 
     Raises:
@@ -78,7 +78,7 @@ def run_hooks(
             env=env,
             accepts=(0, *HOOK_FAILED),
         )
-        tree.hand_over()  # the next one may find anything
+        tree.hand_over()  # the hook may have changed anything
         output += (done.out + done.err).decode("utf-8", "replace")
         if done.status != 0:
             return HookResult(name, output, message, ran=True)
@@ -86,14 +86,14 @@ def run_hooks(
 
 
 def _hooks(message: Path) -> dict[str, tuple[str, ...]]:
-    """Return the hooks of a commit in their order, with the words after their names."""
+    """Return the hooks of a commit in their order, each with its arguments."""
     return {"pre-commit": (), "commit-msg": ("--", str(message))}
 
 
 def commit_tree(git: Git, tree: str, parents: Sequence[str], message: str, stamp: Stamp, *, sign: bool = False) -> str:
-    """Make a commit and return its id; the same arguments give the same id unless it is signed.
+    """Make a commit and return its id; the same arguments return the same id unless it is signed.
 
-    A note is in the place of each secret in the message.
+    Each secret in the message is replaced by a note.
     """
     date = f"@{stamp.at} +0000"
     env = {
@@ -111,9 +111,9 @@ def commit_tree(git: Git, tree: str, parents: Sequence[str], message: str, stamp
 
 
 def subject_of(*texts: str) -> str:
-    """Return the first line of a commit message: the first line of text in these, without its marks of Markdown."""
+    """Return the first line of a commit message: the first line of text in `texts`, without its Markdown marks."""
     for text in texts:
-        for line in redacted(text).splitlines():  # before it is cut, as nothing recognises half of a secret
+        for line in redacted(text).splitlines():  # before it is cut, since half of a secret would not be recognised
             subject = " ".join(line.strip(" \t#*_>-").split())
             if subject.count("`") == 2 and subject[0] == subject[-1] == "`":
                 subject = subject.strip("`")
@@ -123,7 +123,7 @@ def subject_of(*texts: str) -> str:
 
 
 def with_trailers(message: str, trailers: Mapping[str, str]) -> str:
-    """Return a message with trailers: after those that it has, else as its last paragraph."""
+    """Return a message with trailers: after those that it already has, else as its last paragraph."""
     body = message.strip("\n")
     lines = [f"{name}: {value}" for name, value in trailers.items()]
     if not lines:

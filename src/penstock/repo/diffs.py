@@ -11,15 +11,15 @@ from penstock.events import Change, ChangeKind
 from penstock.repo.git import Git
 
 PLAIN = "--no-ext-diff", "--no-textconv", "--no-color"
-"""Options by which a diff starts no program of the repository, and has no colours."""
+"""Options that stop a diff from starting programs of the repository and from using colours."""
 
 
 KINDS: Mapping[str, ChangeKind] = {"A": "add", "D": "delete"}
-"""Kinds of changes by git's letters; all others are updates."""
+"""Kinds of changes by git's letters; all other letters are updates."""
 
 
 class Size(msgspec.Struct, frozen=True):
-    """Size of a difference; binary files count no lines."""
+    """Size of a difference. Binary files add no lines."""
 
     files: int = 0
     added: int = 0
@@ -45,7 +45,7 @@ def size_between(git: Git, old: str, new: str) -> Size:
 
 
 def lines_between(git: Git, old: str, new: str) -> dict[str, tuple[int, int]]:
-    """Return the numbers of lines added and removed in each file that differs; of a binary file both are 0."""
+    """Return the numbers of lines added and removed in each file that differs; both are 0 for a binary file."""
     found = {}
     for item in git.run("diff", *PLAIN, "--no-renames", "--numstat", "-z", old, new, "--").items:
         added, removed, path = item.split("\t", 2)
@@ -54,7 +54,7 @@ def lines_between(git: Git, old: str, new: str) -> dict[str, tuple[int, int]]:
 
 
 def stat_between(git: Git, old: str, new: str, width: int = 80, files: int = 0) -> str:
-    """Return a table of the files that differ, as `git diff --stat` prints it; of this many files, 0: all."""
+    """Return a table of the files that differ, as `git diff --stat` prints it, with at most `files` files (0: all)."""
     count = (f"--stat-count={files}",) if files else ()
     return git.text("diff", *PLAIN, f"--stat={width}", *count, old, new, "--")
 
@@ -72,7 +72,7 @@ def changes_between(git: Git, old: str, new: str) -> list[Change]:
     found = []
     for path, letter in paths_between(git, old, new):
         patch = next(patches, "")
-        if letter == "T":  # another type of file: it is removed and added
+        if letter == "T":  # another type of file: it counts as removed and added
             patch = next(patches, "")
         kind = KINDS.get(letter, "update")
         has_lines = "\n@@" in patch  # a binary or an empty file has none

@@ -1,7 +1,7 @@
-"""Git as a program: the only place that starts it, with a safe environment and a time limit.
+"""Git as a program: the only module that starts it, with a safe environment and a time limit.
 
-No variable is inherited that names another repository, and no call waits for a person. Hooks run only if a call asks
-for them, monitors never.
+Variables that name another repository are not inherited, and no call waits for a person. Hooks run only if a call asks
+for them; file system monitors never run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.repo.place import LEFT_RUNNING, TreeAbandoned
 from penstock.run.programs import ProgramEnd, run_program
 
 QUICK_SECONDS = 60.0
-"""Timeout in seconds for calls that read or write a few objects; slow disks and networks are given time."""
+"""Timeout in seconds for calls that read or write a few objects; long enough for slow disks and networks."""
 
 LONG_SECONDS = 900.0
 """Timeout in seconds for calls that touch every file of a work tree, with filters such as those of git-lfs."""
@@ -27,7 +27,7 @@ MIN_VERSION = (2, 38)
 """Oldest version of git that can be used: the first with `merge-tree --write-tree`."""
 
 MAX_ERROR_CHARS = 2_000
-"""Characters of git's messages that an error shows: its last lines, which have the reason."""
+"""Maximum characters of git's messages in an error: their end, which has the reason."""
 
 KEPT_VARIABLES = frozenset(
     {
@@ -40,7 +40,7 @@ KEPT_VARIABLES = frozenset(
         "GIT_COMMITTER_EMAIL",
     }
 )
-"""Inherited variables of git that are kept: they say whose configuration and identity are used. All others can name
+"""Git's variables that are inherited: they define whose configuration and identity are used. All others can name
 another repository, index or program."""
 
 NO_HOOKS = "/dev/null"
@@ -55,12 +55,12 @@ SAFE_SETTINGS = (
     "submodule.recurse=false",
     "i18n.commitEncoding=utf-8",
 )
-"""Settings of every call: no program of a repository starts, nothing is cleaned up, indexes can be copied, and messages
-are UTF-8."""
+"""Settings of every call: no program of a repository is started, nothing is cleaned up, indexes can be copied, and
+messages are UTF-8."""
 
 SAFE_ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
-    "GIT_OPTIONAL_LOCKS": "0",  # else reading a status rewrites the user's index
+    "GIT_OPTIONAL_LOCKS": "0",  # otherwise reading a status rewrites the user's index
     "GIT_EDITOR": ":",
     "GIT_SEQUENCE_EDITOR": ":",
     "GIT_PAGER": "cat",
@@ -69,16 +69,16 @@ SAFE_ENVIRONMENT = {
 
 
 class GitError(TransportError):
-    """Git ended with a status that its caller did not expect, or not in time."""
+    """Git ended with a status that its caller did not expect, or did not end in time."""
 
     def __init__(
         self, args: Sequence[str], status: int | None, stderr: str, *, seconds: float = 0, is_stopped: bool = False
     ) -> None:
         self.command: tuple[str, ...] = tuple(args)
         self.status = status
-        """Exit status; None if the time was up, or it was stopped."""
+        """Exit status; None if git timed out or was stopped."""
         self.is_stopped = is_stopped
-        """Whether it was ended because Penstock is to stop."""
+        """Whether git was ended because Penstock is stopping."""
         self.stderr: str = stderr.strip()[-MAX_ERROR_CHARS:]
         name = f"git {args[0] if args else ''}".strip()
         if is_stopped:
@@ -105,23 +105,23 @@ class Done(msgspec.Struct, frozen=True):
 
     @property
     def items(self) -> list[str]:
-        """Output as the parts that `-z` ends with a zero byte."""
+        """Output as a list of the items that end with a zero byte (`-z`)."""
         return [item for item in os.fsdecode(self.out).split("\0") if item]
 
 
 class Git(msgspec.Struct, frozen=True):
-    """Git in one work tree. Without a git directory it looks for one, from the work tree upwards."""
+    """Git in one work tree. Without a git directory, git searches for one from the work tree upwards."""
 
     work_tree: Path
     git_dir: Path | None = None
     index: Path | None = None
-    """Index file; that of the git directory by default."""
+    """Index file; by default that of the git directory."""
     objects: Path | None = None
     """Object store, if it is not that of the git directory."""
     before: Callable[[], object] | None = None
-    """Called before each call: it raises if the work tree cannot be trusted."""
+    """Function that is called before each call; it raises if the work tree cannot be trusted."""
     is_private: bool = False
-    """True if the index has no other user: the lock of a killed call can then be removed."""
+    """True if nothing else uses the index, so that the lock of a killed call can be removed."""
 
     def run(
         self,
@@ -138,20 +138,21 @@ class Git(msgspec.Struct, frozen=True):
         Args:
             args: the words after `git`.
             data: its input.
-            seconds: its time limit; it and everything that it started are killed after that.
+            seconds: its time limit, after which git and everything that it started are killed.
             env: variables that this call adds.
             accepts: exit statuses that count as success.
             hooks: directory of the hooks that may run, or None for the one that is configured; no hooks by default.
-            sweeps: whether what hooks and filters leave in the background is killed.
+            sweeps: whether to kill processes that hooks and filters leave in the background.
 
         Raises:
-            GitError: another status, not in time, or stopped (see `penstock.run.programs.stopped_by`).
+            GitError: git ended with another status, timed out, or was stopped (see
+                `penstock.run.programs.stopped_by`).
             UsageError: there is no git, or no such work tree; or `before` raised it.
             TreeAbandoned: a hook or a filter of a tree has started a process that cannot be killed.
         """
         if self.before is not None:
             self.before()
-        if "\0" in str(self.work_tree):  # in a record that is not Penstock's, for instance
+        if "\0" in str(self.work_tree):  # for instance in a record that is not Penstock's
             raise UsageError(f"there is no directory {shown(str(self.work_tree))}", expected="a path")
         safe = SAFE_SETTINGS if hooks is None else (*SAFE_SETTINGS, f"core.hooksPath={hooks}")
         settings = [word for setting in safe for word in ("-c", setting)]
@@ -171,7 +172,7 @@ class Git(msgspec.Struct, frozen=True):
         return Done(ended.status or 0, ended.out, ended.err)
 
     def _remove_lock(self) -> None:
-        """Remove the lock of the index that a killed call has left: it would stop all later ones."""
+        """Remove the lock of the index that a killed call has left, because it would block all later calls."""
         if self.index is not None and self.is_private:
             Path(f"{self.index}.lock").unlink(missing_ok=True)
 
@@ -187,15 +188,15 @@ class Git(msgspec.Struct, frozen=True):
         return self.run(*args).text
 
     def succeeds(self, *args: str) -> bool:
-        """Return whether a call that answers yes or no by its status (0 or 1) answers yes."""
+        """Return whether a call that answers by its status (0 for yes, 1 for no) answers yes."""
         return self.run(*args, accepts=(0, 1)).status == 0
 
     def with_index(self, index: Path) -> Git:
-        """Return the same with another index file."""
+        """Return a copy with another index file."""
         return msgspec.structs.replace(self, index=index)
 
     def commit_of(self, name: str) -> str | None:
-        """Return the id of the commit that a name means; None if there is none."""
+        """Return the id of the commit that a name refers to; None if there is none."""
         done = self.run(
             "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", accepts=(0, 1, 128)
         )
@@ -219,13 +220,13 @@ class Git(msgspec.Struct, frozen=True):
 def clean_environment(env: Mapping[str, str]) -> dict[str, str]:
     """Return an environment without the variables by which git would find another repository, index or program.
 
-    An agent in a tree needs it too: a program that was started by a hook of git has such variables.
+    An agent in a tree needs this environment too, because a program that a git hook started inherits such variables.
     """
     return {name: value for name, value in env.items() if not name.startswith("GIT_") or name in KEPT_VARIABLES}
 
 
 def check_version() -> None:
-    """Check that git is there and new enough.
+    """Check that git is installed and new enough.
 
     Raises:
         UsageError: it is not.

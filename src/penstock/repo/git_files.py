@@ -1,6 +1,6 @@
-"""Files of a git directory that start or redirect something, besides settings, hooks and index: state and copies.
+"""State and copies of files in a git directory that start or redirect something, except settings, hooks and index.
 
-An agent may have written them: no link is followed, no pipe or device is read, and sizes and counts are bounded.
+An agent may have written them, so no link is followed, no pipe or device is read, and sizes and counts are limited.
 """
 
 from __future__ import annotations
@@ -27,31 +27,32 @@ NAMES = (
     "rebase-merge/git-rebase-todo",
     "shallow",
 )
-"""Files of each git directory. The list of a rebase may start programs: `exec`."""
+"""Files of each git directory. The todo list of a rebase can start programs (`exec`)."""
 
 FOLDERS = ("branches", "info", "remotes")
-"""Directories all of whose files git reads; the first and the last name where it fetches from and pushes to."""
+"""Directories of which git reads all files. Those in the first and the last one name where it fetches from and pushes
+to."""
 
 USUAL_NAMES = frozenset({"exclude", "git-rebase-todo", "refs", "shallow", "sparse-checkout"})
-"""Files that git itself changes when a user works, or that users edit."""
+"""Files that git itself changes during a user's work, or that users edit."""
 
 SAMPLE = ".sample"
-"""Ending of the names of hooks that git never runs."""
+"""Suffix of hooks that git never runs."""
 
 MAX_FILE_BYTES = 16 << 20
-"""Size from which a file is compared by size and time, and not copied; git's own are far smaller."""
+"""Bytes from which a file is compared by size and time only, and is not copied; git's own files are far smaller."""
 
 MAX_ALL_BYTES = 64 << 20
-"""Sum of the sizes of files that are read; what comes after them is compared as files that are too large."""
+"""Maximum total bytes of files that are read; further files are compared like files that are too large."""
 
 MAX_FILES = 5_000
-"""Files that are compared: those of hundreds of worktrees and submodules."""
+"""Maximum number of files that are compared: enough for hundreds of worktrees and submodules."""
 
 MAX_ENTRIES = 500_000
-"""Entries of a git directory that are looked at for pipes: those of repositories with many loose objects."""
+"""Maximum number of entries of a git directory that are searched for pipes: enough for many loose objects."""
 
 MAX_DEPTH = 8
-"""Directories in each other that the name of a submodule may have, and submodules that may be in each other."""
+"""Maximum depth of directories in the name of a submodule, and of submodules in each other."""
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -67,21 +68,21 @@ class FileDifference(msgspec.Struct, frozen=True):
 
 
 def put_pipes_aside(common: Path, git_dir: Path, aside: Path) -> list[FileDifference]:
-    """Move pipes and devices out of a git directory, which git would wait for, and return what was moved.
+    """Move pipes and devices out of a git directory, since git would wait for them, and return what was moved.
 
-    Sockets stay: git itself has one there, and opens none as a file.
+    Sockets stay: git itself has one there, and does not open sockets as files.
 
     Args:
         common: git directory that all checkouts share.
-        git_dir: that of the checkout.
-        aside: directory that gets them.
+        git_dir: git directory of the checkout.
+        aside: directory into which they are moved.
     """
     moved = []
     for path in (path for top in {common, git_dir} for path in _pipes(str(top))):
         try:
             place = move_out(path, aside, common.parent)
         except OSError:
-            continue  # it belongs to somebody else, or is gone; the time limit of git is left
+            continue  # it belongs to somebody else, or is gone; git's time limit still applies
         name = os.path.relpath(path, common)
         text = f"was neither a file nor a directory, so git would have waited for it; it was moved to {place}"
         moved.append(FileDifference(name, text, True, f"rm {_quoted(place)}"))
@@ -89,7 +90,7 @@ def put_pipes_aside(common: Path, git_dir: Path, aside: Path) -> list[FileDiffer
 
 
 def _pipes(top: str) -> Iterator[str]:
-    """Yield the paths of pipes and devices below a directory, and of links that lead to one. No link is entered."""
+    """Yield the paths of pipes and devices below a directory, and of links to them. No link is entered."""
     todo, left = [top], MAX_ENTRIES
     while todo and left > 0:
         try:
@@ -104,7 +105,7 @@ def _pipes(top: str) -> Iterator[str]:
                 try:
                     mode = os.stat(entry.path).st_mode
                 except OSError:
-                    continue  # a link that leads nowhere
+                    continue  # a dangling link
                 if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
                     yield entry.path
 
@@ -114,8 +115,8 @@ def read_git_files(common: Path, git_dir: Path, copies: Path | None = None) -> d
 
     Args:
         common: git directory that all checkouts share.
-        git_dir: that of the checkout, whose settings and HEAD are compared by what is in them.
-        copies: directory into which they are copied, in place of what is there.
+        git_dir: git directory of the checkout; its settings and HEAD are compared by their values, not as files.
+        copies: directory into which they are copied; its earlier content is replaced.
     """
     if copies is None:
         return _Reader(common, git_dir, None).found
@@ -131,7 +132,7 @@ def read_git_files(common: Path, git_dir: Path, copies: Path | None = None) -> d
 def file_differences(
     before: Mapping[str, str], after: Mapping[str, str], common: Path, copies: Path
 ) -> Iterator[FileDifference]:
-    """Yield how files differ from an earlier state of which there are copies."""
+    """Yield the differences of files from an earlier state that has copies."""
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)
         if old == new:
@@ -142,7 +143,7 @@ def file_differences(
 
 
 def _is_harm(name: str, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-    """Return whether a user's own work rarely makes this difference: it may add, move and remove worktrees."""
+    """Return whether a user's own work rarely makes this difference. It may add, move and remove worktrees."""
     last = name.rpartition("/")[2]
     if last in USUAL_NAMES:
         return False
@@ -154,7 +155,7 @@ def _is_harm(name: str, before: Mapping[str, str], after: Mapping[str, str]) -> 
 
 
 def _unit(name: str, state: Mapping[str, str]) -> str:
-    """Return the directory of a worktree, a submodule or a rebase that a file is in; "" if it is in none."""
+    """Return the directory of the worktree, submodule or rebase that contains a file; "" if there is none."""
     parents = (name[:end] for end, character in enumerate(name) if character == "/")
     marks = {"worktrees": "gitdir", "modules": "config", "rebase-merge": "git-rebase-todo"}
     mark = marks.get(name.partition("/")[0])
@@ -166,7 +167,7 @@ def _has(state: Mapping[str, str], folder: str) -> bool:
 
 
 def _restore(name: str, before: Mapping[str, str], after: Mapping[str, str], common: Path, copies: Path) -> str:
-    """Return the command that puts a file back; nothing in it goes through a link in the place of a directory."""
+    """Return the command that restores a file. The command does not follow a link in place of a directory."""
     parents = (name[:end] for end, character in enumerate(name) if character == "/")
     name = next((parent for parent in parents if parent in after), name)
     target, kept = common / name, copies / name
@@ -174,7 +175,7 @@ def _restore(name: str, before: Mapping[str, str], after: Mapping[str, str], com
         unit = _unit(name, after)
         return f"rm -rf {_quoted(common / unit if unit and not _has(before, unit) else target)}"
     if not os.path.lexists(kept):
-        return f"ls -ld {_quoted(target)}"  # it was too large to be kept: there is nothing but to look at it
+        return f"ls -ld {_quoted(target)}"  # it was too large to be kept, so the user can only look at it
     return f"mkdir -p {_quoted(target.parent)} && rm -rf {_quoted(target)} && cp -pPR {_quoted(kept)} {_quoted(target)}"
 
 
@@ -183,7 +184,7 @@ def _quoted(path: Path) -> str:
 
 
 class _Reader:
-    """Reader of the files of one repository. Directories are opened one in another, so that no link is followed."""
+    """Reader of the files of one repository. Each directory is opened from its parent, so that no link is followed."""
 
     def __init__(self, common: Path, git_dir: Path, copies: Path | None) -> None:
         self.found: dict[str, str] = {}
@@ -192,7 +193,7 @@ class _Reader:
         self._own = {os.path.normpath(f"{own}/{name}") for name in ("HEAD", "config.worktree")}
         self._left = MAX_ALL_BYTES
         try:
-            fd = os.open(common, _OPEN_FOLDER & ~os.O_NOFOLLOW)  # the user may have made a link of `.git`
+            fd = os.open(common, _OPEN_FOLDER & ~os.O_NOFOLLOW)  # the user may have made `.git` a link
         except OSError:
             return
         try:
@@ -248,7 +249,7 @@ class _Reader:
 
     @contextmanager
     def _folder(self, fd: int | None, prefix: str, name: str) -> Iterator[int | None]:
-        """Open a directory. What is in its place, such as a link, is noted as a file."""
+        """Open a directory. Anything else in its place, such as a link, is recorded as a file."""
         opened = None
         if fd is not None and len(self.found) < MAX_FILES:
             try:
@@ -302,7 +303,7 @@ class _Reader:
 
 
 def _names(folder: int | None) -> list[str]:
-    """Return the names in a directory, as many as are compared."""
+    """Return the names in a directory, up to the number that is compared."""
     return sorted(os.listdir(folder))[:MAX_FILES] if folder is not None else []
 
 

@@ -1,6 +1,6 @@
-"""Rules for what is not committed without a person's word: secrets, junk, large files, nested repositories. Pure.
+"""Rules for what is not committed without a person's consent: secrets, junk, large files, nested repositories. Pure.
 
-Only new content is looked at, so that an old fixture with a key in it never blocks a commit.
+Only new content is examined, so that an old fixture with a key in it never blocks a commit.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ import msgspec
 from penstock.repo.secrets import is_secret_name, secrets_in
 
 MAX_FILE_BYTES = 5 * 1024 * 1024
-"""Bytes of a file that is committed without a question; larger ones are mostly builds, dumps and videos."""
+"""Maximum bytes of a file that is committed without a question; larger files are mostly builds, dumps and videos."""
 
 MAX_NEW_FILES = 500
-"""New files below one new directory that are committed without a question; more are mostly dependencies or caches."""
+"""Maximum number of new files below one new directory that are committed without a question; more are mostly
+dependencies or caches."""
 
 JUNK = ("*/__pycache__/*.*.py[co]", "*/.ds_store", "*/thumbs.db", "*/desktop.ini")
-"""Patterns, in lower case, of files that programs make again whenever they need them, so that nothing is missing
-without them: bytecode that no import finds without its source, and what a desktop leaves in directories."""
+"""Patterns, in lower case, of files that are not missed because programs make them again when needed: bytecode that no
+import finds without its source, and files that a desktop leaves in directories."""
 
 BYTECODE = ("*.pyc", "*.pyo")
-"""Names of other bytecode, which an import finds in place of a source."""
+"""Names of other bytecode, which an import finds in place of a source file."""
 
 GIT_NAMES = frozenset({".git", "git~1"})
 """Names of directories, in lower case, that git accepts in no commit."""
@@ -66,7 +67,7 @@ def held_by_name(path: str) -> Held | None:
 
 
 def junk_of(path: str) -> Held | None:
-    """Return the junk that a new file is, with all that is beside it in its directory; None if it is none."""
+    """Return the junk that a new file belongs to; None if it is not junk. For bytecode, it is the whole directory."""
     if not any(fnmatchcase(f"/{path}".lower(), shape) for shape in JUNK):
         return None
     above, _, name = path.rpartition("/")
@@ -76,7 +77,7 @@ def junk_of(path: str) -> Held | None:
 
 
 def held_by_size(path: str, size: int, old_size: int) -> Held | None:
-    """Return why a file is held back for its size; one that was as large before is not."""
+    """Return why a file is held back for its size; None if it is not, or was too large before."""
     if size <= MAX_FILE_BYTES or old_size > MAX_FILE_BYTES:
         return None
     return Held(path, "large", f"{size / 1024 / 1024:.1f} MiB, more than {MAX_FILE_BYTES // 1024 // 1024}")
@@ -93,7 +94,7 @@ def _listed(kinds: Iterable[str]) -> str:
 
 
 def held_directories(added: Iterable[str], tracked: Iterable[str]) -> list[Held]:
-    """Return the new directories with too many new files; the highest directory without a tracked file counts."""
+    """Return the new directories with too many new files; the topmost directory without a tracked file counts."""
     known = {""}
     for path in tracked:
         folder = path.rpartition("/")[0]
@@ -113,7 +114,7 @@ def held_directories(added: Iterable[str], tracked: Iterable[str]) -> list[Held]
 
 
 def highest_new_directory(path: str, known: Collection[str]) -> str:
-    """Return the highest unknown directory above a path; an empty text if all are known."""
+    """Return the topmost unknown directory above a path; "" if all are known."""
     end = path.find("/")
     while end >= 0:
         if path[:end] not in known:
@@ -131,5 +132,5 @@ def is_allowed(path: str, allowed: Sequence[str]) -> bool:
 
 
 def has_git_name(path: str) -> bool:
-    """Return whether a part of a path is a name that git accepts in no commit."""
+    """Return whether git accepts a part of this path in no commit."""
     return any(part.lower() in GIT_NAMES for part in path.split("/"))

@@ -1,4 +1,4 @@
-"""Landing: a result becomes part of the user's branch, as a fast-forward, a merge or one commit, or nothing changes."""
+"""Landing: makes a result part of the user's branch, as a fast-forward, a merge or one commit, or changes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNDER_WAY = {
     "REVERT_HEAD": "a revert",
     "BISECT_START": "a bisection",
 }
-"""Files of a git directory during an unfinished operation of the user, with its name."""
+"""Files that a git directory has during an unfinished operation of the user, with the name of the operation."""
 
 CONFLICT = 1
 """Exit status of `merge-tree` if there are conflicts."""
@@ -34,13 +34,13 @@ class Landed(msgspec.Struct, frozen=True):
     """The result is part of the user's branch."""
 
     way: Way
-    """`nothing`: it was before."""
+    """How it landed. `nothing`: it was part of the branch before."""
     branch: str
     commit: str
 
 
 class NotLanded(msgspec.Struct, frozen=True):
-    """Nothing was changed."""
+    """The result was not landed, and nothing was changed."""
 
     reason: str
     help: str = ""
@@ -49,7 +49,7 @@ class NotLanded(msgspec.Struct, frozen=True):
     output: str = ""
     """End of the output of a check that failed on the merge."""
     is_resolvable: bool = False
-    """An agent can change the merge so that it lands: it has conflicts, or a check failed on it."""
+    """True if an agent can fix the merge: it has conflicts, or a check failed on it."""
 
 
 def land(
@@ -62,7 +62,7 @@ def land(
         result: the commit to land.
         message: message of the merge, or of the one commit of a squash.
         stamp: author and date of that commit.
-        squash: whether to make one commit of all.
+        squash: whether to squash all commits into one.
         sign: whether to sign the merge, or the one commit.
 
     Raises:
@@ -94,7 +94,7 @@ def land(
 def merge_to_land(repository: Repository, result: str) -> tuple[str, str] | None:
     """Return the user's commit and the merged tree if landing a result would merge it; None if not.
 
-    A fast-forward is no merge, nor is a result that has landed, or that has conflicts.
+    It is None for a fast-forward, for a result that has already landed, and if there are conflicts.
     """
     git, head = repository.git, repository.head()
     if head is None or git.succeeds("merge-base", "--is-ancestor", result, head):
@@ -106,7 +106,7 @@ def merge_to_land(repository: Repository, result: str) -> tuple[str, str] | None
 
 
 def merge_trees(git: Git, one: str, other: str) -> tuple[str, list[str]]:
-    """Return the tree of a merge of two commits, with marks in the files of conflicts, and the paths of these files."""
+    """Return the tree of a merge of two commits, with conflict markers, and the paths of the files in conflict."""
     words = "merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", one, other
     merged = git.run(*words, accepts=(0, CONFLICT), seconds=LONG_SECONDS)
     tree, *conflicts = merged.items
@@ -114,7 +114,7 @@ def merge_trees(git: Git, one: str, other: str) -> tuple[str, list[str]]:
 
 
 def under_way(repository: Repository) -> str | None:
-    """Return what the user has begun in the checkout and not finished: `a rebase`; None if there is nothing."""
+    """Return the operation that the user has begun in the checkout and not finished: `a rebase`; None if none."""
     return next((name for file, name in UNDER_WAY.items() if (repository.git_dir / file).exists()), None)
 
 
@@ -124,7 +124,7 @@ def _forward(repository: Repository, branch: str, commit: str, way: Way) -> Land
     if in_the_way:
         help = "commit them, or move them away: git stash push --include-untracked -- FILE"
         return NotLanded("files of yours in the checkout are in the way", help, in_the_way)
-    # Git refuses by itself what the user has changed since then.
+    # Git itself rejects files that the user has changed since then.
     words = "--ff-only", "--no-autostash", "--no-overwrite-ignore", "--no-stat", "--quiet"
     try:
         repository.git.run("merge", *words, commit, seconds=LONG_SECONDS)
@@ -151,7 +151,7 @@ def overlap(repository: Repository, commit: str) -> list[str]:
 
 
 def _untracked_parts(root: Path, path: str) -> Iterator[str]:
-    """Yield what is at a path, or is in place of a directory above it."""
+    """Yield the entry at a path, or the one in place of a directory above it."""
     parts = path.split("/")
     for count in range(1, len(parts)):
         above = "/".join(parts[:count])

@@ -1,7 +1,8 @@
-"""What trees have left: those that were given up, and what an agent has put in git's way, moved to `aside`.
+"""Leftovers of trees: trees that were abandoned, and entries that blocked git and were moved to `aside`.
 
 Once the tree is no longer needed, links, pipes and the like are removed. Files may be somebody's work: they are named,
-and removed only if they are older than a time that the user chooses. What Penstock has not made is never removed.
+and removed only if they are older than a time that the user chooses. Anything that Penstock has not made is never
+removed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from penstock.repo.tree import TreeRecord, abandoned_records, read_record, remov
 from penstock.repo.trees import FOLDER, home_of, user_of
 
 ASIDE = "aside"
-"""Folder of the data directory with what was moved out of trees, by the names of the trees."""
+"""Folder of the data directory with the entries that were moved out of trees, by the names of the trees."""
 
 DAY_SECONDS = 24 * 60 * 60
 
@@ -37,7 +38,7 @@ class Leftover(msgspec.Struct, frozen=True):
 
 
 def days_ago(days: float | None) -> float | None:
-    """Return the time that is a number of days ago, in seconds since 1970; None for None."""
+    """Return the time this many days ago, in seconds since 1970; None for None."""
     return None if days is None else time.time() - days * DAY_SECONDS
 
 
@@ -48,7 +49,7 @@ def names_with_leftovers(data: Path) -> list[str]:
 
 
 def records_of(data: Path, name: str) -> list[TreeRecord]:
-    """Return the records of a tree and of those that were given up in its place."""
+    """Return the records of a tree and of abandoned trees that it replaced."""
     home = home_of(data, name)
     record = read_record(home)
     return [*([record] if record is not None else []), *abandoned_records(home).values()]
@@ -60,8 +61,8 @@ def clean_leftovers(data: Path, name: str, *, before: float | None = None, dry: 
     Args:
         data: the data directory.
         name: name of the tree, which no process may use meanwhile.
-        before: time in seconds since 1970; files that are older are removed as well. None: no files are.
-        dry: whether nothing is removed.
+        before: time in seconds since 1970; files that are older are removed too. None: no files are removed.
+        dry: whether to remove nothing.
 
     Raises:
         OSError: something cannot be removed.
@@ -108,7 +109,7 @@ def _aside(data: Path, name: str, before: float | None) -> Iterator[Leftover]:
             yield _by_age(name, str(entry), f"moved out of a tree, {text}", entry.lstat().st_mtime, before)
     for record in records_of(data, name):
         place = Path(record.path)
-        # An agent can make a directory of this name as well, so what has files is left to the user.
+        # An agent can make a directory with this name too, so one that has files is left to the user.
         for path in sorted(place.parent.glob(f"{glob.escape(place.name)}.{ASIDE}-*")):
             if not path.is_symlink() and path.is_dir():
                 text = _files_in(path) or ("a file system is mounted in it" if mount_below(str(path)) else "")
@@ -124,7 +125,7 @@ def _by_age(name: str, path: str, text: str, at: float, before: float | None) ->
 
 
 def _files_in(top: Path) -> str:
-    """Return how many files with contents a directory has, as a phrase; "" if it has none."""
+    """Return the number of non-empty files in a directory, as a phrase; "" if it has none."""
     hidden: list[OSError] = []
     count = size = 0
     for folder, _, names in os.walk(top, onerror=hidden.append):
@@ -144,7 +145,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _remove_empty(data: Path, name: str) -> None:
-    """Remove records of what is gone, and empty directories of Penstock's."""
+    """Remove records of trees that are gone, and Penstock's empty directories."""
     home = home_of(data, name)
     records = abandoned_records(home)
     for file, record in records.items():

@@ -1,8 +1,8 @@
-"""Patterns of paths, matched without git: no file of a work tree has a say in what they match.
+"""Patterns of paths, matched without git, so that no file of a work tree influences the result.
 
-`*`, `?` and `[…]` do not match a slash, and `**` matches any number of directories. A pattern whose last part has no
-such sign also means everything below a directory of that name. A part is always matched as plain text too, as files
-may be named `[id].ts`.
+`*`, `?` and `[…]` do not match a slash, and `**` matches any number of directories. If the last part of a pattern has
+no such sign, it also matches everything below a directory with that name. A part is always matched as plain text too,
+since files may be named `[id].ts`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ESCAPED = re.compile(r"\\(.)")
 _SIGNS = re.compile(r"[*?\[]")
 
 Places = frozenset[tuple[int, int]]
-"""How far each pattern has matched a path: the number of the pattern, and that of its next part."""
+"""Progress of the patterns along a path: pairs of the number of a pattern and that of its next part."""
 
 
 class PathPatterns:
@@ -47,7 +47,7 @@ class PathPatterns:
         return frozenset(place for number in range(len(self._rules)) for place in self._with_skipped(number, 0))
 
     def step(self, places: Places, name: str) -> Places:
-        """Return the places after one more part of a path; none if nothing below it can match."""
+        """Return the places after one more part of a path; an empty set if nothing below it can match."""
         name = self._folded(name)
         found: set[tuple[int, int]] = set()
         for number, at in places:
@@ -77,7 +77,7 @@ class PathPatterns:
         return self.is_match(places)
 
     def _with_skipped(self, number: int, at: int) -> Iterable[tuple[int, int]]:
-        """Yield a place, and those after it that need no further part: `**` matches no directory as well."""
+        """Yield a place, and the places after it that need no further part, since `**` may match no directory."""
         rule = self._rules[number]
         yield number, at
         while at < len(rule) - 1 and rule[at].is_many:
@@ -89,7 +89,7 @@ class PathPatterns:
 
 
 def _parts(path: str) -> list[str]:
-    """Return the parts of a path or a pattern, without those that mean the same place."""
+    """Return the parts of a path or a pattern, without those that stay in the same place."""
     return [part for part in path.split("/") if part not in ("", ".")]
 
 

@@ -1,6 +1,6 @@
-"""A directory that an agent could have replaced: whether it is the one that was made, and what in it stops git.
+"""Checks of a directory that an agent could have replaced: is it the one that was made, and what in it would block git?
 
-These look by name, so they are worth something only while no process of an agent or a check lives.
+The checks use names, so they are reliable only while no process of an agent or a check is alive.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from pathlib import Path
 from penstock.errors import UsageError
 
 READ_BY_GIT = frozenset({".gitignore", ".gitattributes", ".gitmodules", ".mailmap", ".lfsconfig"})
-"""Files of any directory that git, or the filter of git-lfs, opens by itself. It waits for ever for a pipe."""
+"""Files in any directory that git, or the filter of git-lfs, opens by itself. A pipe in their place would block it."""
 
 MAX_READ_BYTES = 100 * 1024 * 1024
-"""Bytes of such a file from which on git ignores it, or takes as much memory as it has bytes."""
+"""Bytes of such a file from which git ignores it, or needs as much memory as the file is large."""
 
 MAX_LINK_BYTES = 64 * 1024
-"""Bytes of a file `.git` that are read: it has one path."""
+"""Maximum bytes that are read of a file `.git`, which has only one path."""
 
 MAX_GIT_ENTRIES = 100_000
-"""Entries of a nested git directory that are looked at; one with more is not left to git."""
+"""Maximum number of entries of a nested git directory; git is not run on one with more."""
 
 USERS = 0o700
-"""Permission for the owner of a directory to list, search and change it."""
+"""Permissions with which the owner of a directory can list, search and change it."""
 
 
 LEFT_RUNNING = "got a process that cannot be ended"
@@ -37,11 +37,11 @@ LEFT_RUNNING = "got a process that cannot be ended"
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Error numbers of a disk on which nothing can be written, which is no fault of a tree."""
+"""Error numbers of a disk on which nothing can be written. The tree is not at fault then."""
 
 
 class TreeAbandoned(UsageError):
-    """A tree is unusable. It is left as it was found, and a new one can be made from its refs."""
+    """A tree is unusable. It is left unchanged, and a new one can be made from its refs."""
 
     def __init__(self, path: str, why: str) -> None:
         self.path = path
@@ -52,10 +52,10 @@ class TreeAbandoned(UsageError):
 
 @contextmanager
 def changing(path: str) -> Iterator[None]:
-    """Change files of a tree. A file that cannot be changed, such as an immutable one, costs the tree.
+    """Change files of a tree. If a file cannot be changed, such as an immutable one, the tree is abandoned.
 
     Raises:
-        OSError: the disk is full, which no other tree would mend.
+        OSError: the disk is full, so another tree would not help.
         TreeAbandoned: the files cannot be changed.
     """
     try:
@@ -67,7 +67,7 @@ def changing(path: str) -> Iterator[None]:
 
 
 def identity_of(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
-    """Return device, inode and owner of a directory; None if there is none, or a link or a file is in its place."""
+    """Return device, inode and owner of a directory; None if it does not exist, or a link or a file is in its place."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -80,7 +80,7 @@ def problem_of(path: str, identity: tuple[int, int, int]) -> str:
 
     Args:
         path: its path.
-        identity: device, inode and owner of the one that was made; an owner of -1 is not known.
+        identity: device, inode and owner of the one that was made; -1 for an unknown owner.
     """
     found = identity_of(path)
     if found is None:
@@ -94,7 +94,7 @@ def problem_of(path: str, identity: tuple[int, int, int]) -> str:
 
 
 def mount_below(path: str) -> str:
-    """Return a mount point at or below a directory; "" if there is none, or this system does not say (not Linux)."""
+    """Return a mount point at or below a directory; "" if there is none, or if it is unknown (not Linux)."""
     top = os.fsencode(os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)))
     try:
         with open("/proc/self/mountinfo", "rb") as file:
@@ -109,9 +109,9 @@ def mount_below(path: str) -> str:
 
 
 def obstacles(top: str) -> Iterator[tuple[str, str]]:
-    """Yield what is in a tree that git would wait for or be stopped by, each with the reason as a phrase.
+    """Yield the entries of a tree that would block or stop git, each with the reason as a phrase.
 
-    Directories that their owner cannot search or change become so: git could neither read nor remove them.
+    Directories that their owner cannot search or change get these permissions: git could neither read nor remove them.
     """
     todo = [top]
     while todo:
@@ -119,7 +119,7 @@ def obstacles(top: str) -> Iterator[tuple[str, str]]:
         try:
             entries = list(os.scandir(folder))
         except OSError:
-            continue  # its path is too long, or it belongs to somebody else; git says what it cannot do
+            continue  # its path is too long, or it belongs to somebody else; git reports what it cannot do
         for entry in entries:
             name = entry.name.lower()
             if name == ".git" and folder == top:
@@ -133,7 +133,7 @@ def obstacles(top: str) -> Iterator[tuple[str, str]]:
 
 
 def make_usable(folder: str) -> None:
-    """Give the owner of a directory the permission to list, search and change it."""
+    """Give the owner of a directory permission to list, search and change it."""
     try:
         mode = os.lstat(folder).st_mode
         if stat.S_ISDIR(mode) and mode & USERS != USERS:
@@ -143,13 +143,13 @@ def make_usable(folder: str) -> None:
 
 
 def move_out(path: str, folder: Path, tree: Path) -> Path:
-    """Move an entry of a tree to a new folder below `folder`, whatever it is, and return where it is.
+    """Move an entry of a tree, whatever it is, to a new folder below `folder`, and return its new path.
 
-    Nothing is read or followed. From another file system it cannot be renamed; then a new directory beside the tree
-    has it.
+    Nothing is read or followed. If `folder` is on another file system, the entry is moved into a new directory beside
+    the tree.
 
     Raises:
-        OSError: it cannot be moved.
+        OSError: the entry cannot be moved.
     """
     name = os.path.basename(path)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -173,7 +173,7 @@ def _kind(path: str) -> str:
 
 
 def _obstacle(entry: os.DirEntry[str], name: str, top: str) -> str:
-    """Return why git would be stopped by an entry; "" if it is not."""
+    """Return why an entry would stop git; "" if it would not."""
     if name == ".git":
         return _nested(entry.path, top)
     if name not in READ_BY_GIT or entry.is_symlink() or entry.is_dir(follow_symlinks=False):
@@ -185,7 +185,7 @@ def _obstacle(entry: os.DirEntry[str], name: str, top: str) -> str:
 
 
 def _nested(path: str, top: str) -> str:
-    """Return why a nested `.git` would stop git; "" if git can look at it."""
+    """Return why a nested `.git` would stop git; "" if git can read it."""
     place = _git_directory(path)
     if place is None:
         return "is neither a file nor a directory"
@@ -208,12 +208,12 @@ def _nested(path: str, top: str) -> str:
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 return f"has a {name} that is neither a file nor a directory, and git would wait for it"
         if folder == place and "objects" in names:
-            names.remove("objects")  # git looks only whether it is there
+            names.remove("objects")  # git only checks that it exists
     return ""
 
 
 def _git_directory(path: str) -> str | None:
-    """Return the directory to which a nested `.git` leads; "" if there is none, None if it is neither of both."""
+    """Return the directory to which a nested `.git` leads; "" if there is none, None if it is a pipe or the like."""
     try:
         mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode):

@@ -1,12 +1,12 @@
-"""Files of a tree by which agents are ruled: kept as they were before any agent worked, and put back.
+"""Files of a tree that control agents: kept as they were before any agent worked, and restored.
 
-Which files these are is told by patterns, see `ProjectFiles` in `penstock.agents`. They are found by their names at
-every level, also where git ignores them, and by what a link of theirs leads to. Names count as a file system might
-take them: without regard to case, or to characters that some leave out. They are kept byte by byte outside of the tree
-and of git, as ignored ones may hold secrets, so neither attributes nor filters of a repository have a say.
+Patterns define these files; see `ProjectFiles` in `penstock.agents`. They are found by their names at every level, even
+if git ignores them, and by following their links. Names are compared as any file system might compare them: without
+regard to case, or to characters that some file systems leave out. The files are kept byte by byte outside of the tree
+and of git, because ignored ones may hold secrets; so attributes and filters of a repository do not affect them.
 
-No process of an agent or a check may live meanwhile. Nothing is followed: what is in the place of a file or of a
-directory above it, such as a link or a pipe, is removed.
+No process of an agent or a check may be alive meanwhile. When files are restored, no link is followed: anything in
+place of a file or of a directory above it, such as a link or a pipe, is removed.
 """
 
 from __future__ import annotations
@@ -28,67 +28,68 @@ from penstock.repo.place import make_usable
 from penstock.repo.tree import remove_entry
 
 Kind = Literal["starts", "instructs"]
-"""What a file does to an agent: it starts or redirects something, or it is text."""
+"""Effect of a file on an agent: it starts or redirects something, or it is text."""
 
 What = Literal["added", "changed", "removed"]
-"""What was done to a file that was put back."""
+"""What an agent had done to a file that was restored."""
 
 INDEX = "index.json"
-"""File of a folder of kept files that lists them; it is written last."""
+"""File that lists the kept files of a folder; it is written last."""
 
 MAX_LINKS = 40
-"""Links that lead to each other and are followed; as many as Linux follows."""
+"""Maximum number of links that are followed in a chain, as in Linux."""
 
 MAX_DEPTH = 200
-"""Directories in each other that are searched: no agent looks for its settings so far down."""
+"""Maximum depth of directories that are searched: no agent looks for its settings deeper."""
 
 MAX_SEPARATE = 5
-"""New files of one directory that are named each for itself; more, as those of an installed plugin, say no more."""
+"""Maximum number of new files of one directory that are named one by one. Naming more, such as the files of a plugin,
+has no use."""
 
 _LEFT_OUT = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF, 0xAD], None)
-"""Characters that a file system of macOS leaves out when it compares names."""
+"""Characters that a macOS file system ignores when it compares names."""
 
 
 class PutBack(msgspec.Struct, frozen=True):
-    """A file that was put back, or a new directory with its contents; then `path` ends with a slash."""
+    """A restored file, or a new directory that was removed with its contents; then `path` ends with a slash."""
 
     path: str
     what: What
 
 
 class ProjectFile(NamedTuple):
-    """Entry of a tree that is one of these files. It is no directory."""
+    """Entry of a tree that is one of these files. It is not a directory."""
 
     path: str
     kind: Kind
     unit: str
-    """Path of the entry that a pattern means: the file itself, or a directory above it."""
+    """Path of the entry that a pattern matches: the file itself, or a directory above it."""
     status: os.stat_result
 
 
 class Meant(NamedTuple):
-    """What patterns say about an entry."""
+    """Match of an entry with the patterns."""
 
     kind: Kind
     start: int
     """Number of the part of the path, from 0, with which the pattern begins."""
 
     def counts_in(self, unit: Meant | None) -> bool:
-        """Return whether it counts for an entry in a directory that patterns mean.
+        """Return whether the match counts for an entry in a directory that patterns match.
 
-        A text in a directory of settings is one only if its pattern names that directory: what another file of the
-        name `CLAUDE.md` does there is not known.
+        A text in a directory of settings counts only if its pattern names that directory: the effect of another file
+        named `CLAUDE.md` there is unknown.
         """
         return unit is None or (self.kind != unit.kind and (self.kind == "starts" or self.start == unit.start))
 
 
 class KeptFile(msgspec.Struct, frozen=True):
-    """One file, as it is kept."""
+    """One kept file."""
 
     kind: Kind
     mode: int
     content: str
-    """Hash of the content, which is the name of its copy; the target of a link."""
+    """Hash of the content, which is the name of the copy; for a link, its target."""
     is_tracked: bool = True
 
     @property
@@ -98,17 +99,17 @@ class KeptFile(msgspec.Struct, frozen=True):
 
 
 class KeptFiles(msgspec.Struct, frozen=True):
-    """Files of a tree as they were once. Paths are quoted, as they may be no text."""
+    """Files of a tree at an earlier time. Paths are quoted, because they may not be valid text."""
 
     files: dict[str, KeptFile] = {}
     targets: dict[str, Kind] = {}
-    """Paths to which links of these files lead; they are such files too."""
+    """Paths to which these files lead as links; they count as such files too."""
     accepts: tuple[str, ...] = ()
     """Paths and patterns that the user accepted when the files were kept."""
 
 
 class ProjectRules:
-    """Patterns of these files, and paths that count besides.
+    """Patterns of these files, and further paths that count.
 
     Args:
         starts: patterns of files that start or redirect something.
@@ -135,7 +136,7 @@ class ProjectRules:
         self._longest = max((len(parts) for parts in (*self._plain, *self._shapes)), default=0)
 
     def meant(self, parts: tuple[str, ...]) -> Meant | None:
-        """Return what the entry with a path of these folded parts is; None if no pattern means the entry itself."""
+        """Return the match of the entry whose path has these folded parts; None if no pattern matches it directly."""
         target = self.targets.get(parts)
         if target is not None:
             return Meant(target, len(parts))
@@ -147,7 +148,7 @@ class ProjectRules:
         return None
 
     def meant_by_link(self, parts: tuple[str, ...]) -> Meant | None:
-        """Return what a link in place of a directory is, by the files to which it leads: their patterns begin so."""
+        """Return the match of a link in place of a directory: it leads to files whose patterns begin with its path."""
         for start in range(len(parts)):
             kind = self._beginnings.get(parts[start:]) or (None if start else self._above.get(parts))
             if kind is not None:
@@ -162,18 +163,18 @@ class ProjectRules:
 
 
 Chooses = Callable[[str, Kind], bool]
-"""Says whether the file of a path and a kind is meant."""
+"""Function that selects files by path and kind."""
 
 
 def folded(name: str) -> str:
-    """Return a name as a file system compares it that ignores case, composed and invisible characters."""
+    """Return a name as compared by a file system that ignores case, composition and invisible characters."""
     if name.isascii():
         return name.lower()
     return unicodedata.normalize("NFKC", name.translate(_LEFT_OUT)).casefold()
 
 
 def search(top: Path, rules: ProjectRules) -> Iterator[ProjectFile]:
-    """Yield the files of a tree that rules mean, in the order of their names."""
+    """Yield the files of a tree that match the rules, in the order of their names."""
     yield from _search(str(top), "", (), rules, None, "", MAX_DEPTH)
 
 
@@ -218,9 +219,9 @@ def keep(
 
     Args:
         top: the tree.
-        patterns: those of files that start something, and those of texts.
+        patterns: patterns of files that start something, and patterns of texts.
         folder: folder for the copies.
-        tracked: paths that git tracks; None: all.
+        tracked: paths that git tracks; None if all count as tracked.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     targets: dict[str, Kind] = {}
@@ -232,7 +233,7 @@ def keep(
         more = [(path, kind) for path, kind in more if targets.get(path) not in ("starts", kind)]
         if not more:
             break
-        targets |= dict(sorted(more, key=lambda it: it[1]))  # what is both starts something: it is last
+        targets |= dict(sorted(more, key=lambda it: it[1]))  # `starts` is last, as it prevails
     return KeptFiles(
         {
             _quoted(one.path): _keep(top, one, folder, tracked is None or one.path in tracked)
@@ -244,7 +245,7 @@ def keep(
 
 
 def keep_found(top: Path, rules: ProjectRules, folder: Path, chooses: Chooses) -> KeptFiles:
-    """Copy those files of a tree that are meant into a folder, and return the list of them, not written yet."""
+    """Copy the selected files of a tree into a folder, and return the list of them, which is not written yet."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = [one for one in search(top, rules) if chooses(one.path, one.kind) and _can_be_kept(one)]
     return KeptFiles({_quoted(one.path): _keep(top, one, folder, is_tracked=True) for one in found})
@@ -268,7 +269,7 @@ def read_list(folder: Path) -> KeptFiles | None:
 
 
 def rules_of(patterns: tuple[Sequence[str], Sequence[str]], kept: KeptFiles) -> ProjectRules:
-    """Return the rules of patterns, and of the links of kept files."""
+    """Return the rules made of patterns and of the targets of kept links."""
     return ProjectRules(*patterns, {unquoted(path): kind for path, kind in kept.targets.items()})
 
 
@@ -284,7 +285,7 @@ def _keep(top: Path, found: ProjectFile, folder: Path, is_tracked: bool) -> Kept
 
 
 def _way(top: Path, path: str) -> Iterator[str]:
-    """Yield the paths in a tree over which a link leads, links among them, and that of what it leads to."""
+    """Yield the paths in a tree that a link passes on its way, including links, and the path of its final target."""
     todo = [*path.split("/")]
     done: list[str] = []
     links = 0
@@ -310,7 +311,7 @@ def _way(top: Path, path: str) -> Iterator[str]:
             yield place
         todo = [*target.split("/"), *todo]
     found = "/".join(done)
-    if found and not path.startswith(f"{found}/"):  # a link to a directory around it would make all files such files
+    if found and not path.startswith(f"{found}/"):  # a link to a directory that contains it would include all files
         yield found
 
 
@@ -325,7 +326,7 @@ def put_back(top: Path, rules: ProjectRules, kept: KeptFiles, folder: Path, choo
         rules: rules of these files.
         kept: the list of kept files.
         folder: folder with their copies.
-        chooses: which of the files are meant; others stay as they are.
+        chooses: selects the files to restore; others stay unchanged.
 
     Raises:
         OSError: a file could not be written or removed.
@@ -346,7 +347,7 @@ def put_back(top: Path, rules: ProjectRules, kept: KeptFiles, folder: Path, choo
 
 
 def _together(top: Path, new: Sequence[ProjectFile]) -> list[PutBack]:
-    """Return new files that were removed; as one directory if they are many, and it is gone with them."""
+    """Return the new files that were removed, as one directory if there were many and the directory is gone too."""
     units: dict[str, list[str]] = {}
     for one in new:
         units.setdefault(one.unit, []).append(one.path)
@@ -380,7 +381,7 @@ def _write(top: Path, path: str, file: KeptFile, folder: Path) -> None:
 
 
 def _clear_way(top: Path, path: str) -> None:
-    """Make the directories above a path, in place of whatever else is there."""
+    """Make the directories above a path, replacing anything else in their place."""
     place = str(top)
     for part in path.split("/")[:-1]:
         place = os.path.join(place, part)
@@ -396,7 +397,7 @@ def _clear_way(top: Path, path: str) -> None:
 
 
 def _remove(top: Path, path: str) -> None:
-    """Remove a file, and the directories above it that are empty then."""
+    """Remove a file, and the directories above it that are then empty."""
     above = os.path.dirname(path)
     if above:
         make_usable(os.path.join(top, above))
@@ -410,7 +411,7 @@ def _remove(top: Path, path: str) -> None:
 
 
 def _content(path: Path) -> bytes:
-    """Return the content of a regular file; empty if its owner may not read it, as no agent can then."""
+    """Return the content of a regular file; empty if its owner may not read it, because then no agent can."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with open(os.open(path, flags), "rb") as file:

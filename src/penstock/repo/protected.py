@@ -1,7 +1,7 @@
 """State of the user's repository that no agent may change: refs, pushes, stash, settings, hooks, index, other files.
 
-It is kept before agents run, and compared after each round. An agent with a shell reaches every path that its user can
-reach; the comparison shows it, and the kept state restores it.
+It is kept before agents run, and compared after each round. An agent with a shell can change every path that its user
+can change. The comparison shows such changes, and the kept state can undo them.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from penstock.repo.repository import Repository
 from penstock.repo.secrets import redacted
 
 LEFT_OUT_REFS = ("refs/penstock/", "refs/heads/penstock/", "refs/remotes/")
-"""Beginnings of the refs that are not compared: Penstock itself moves the first two, and a fetch moves or removes the
-last, as the remote repository does. A push is known by the log of the ref."""
+"""Prefixes of the refs that are not compared: Penstock itself moves those of the first two, and a fetch moves or
+removes those of the last. Pushes are found in the log of the ref."""
 
 REMOTES = "refs/remotes/"
 """Prefix of remote-tracking branches."""
 
 PUSHED = "update by push"
-"""Message that git writes into the log of a remote's branch when it has pushed; a fetch writes another one."""
+"""Message that git writes into the log of a remote-tracking branch after a push; a fetch writes a different one."""
 
 MAX_PUSHES = 100
-"""Newest pushes of a branch that are compared: more than one step makes."""
+"""Maximum number of newest pushes of a branch that are compared: more than one step makes."""
 
 USUAL_SECTIONS = frozenset({"branch"})
-"""Sections of the configuration that git itself changes when a user works with branches."""
+"""Sections of the configuration that git changes during a user's work with branches."""
 
 KEY_CHARS = 16
-"""Characters of the name of a folder with kept files."""
+"""Length in characters of the name of a folder with kept files."""
 
 ASIDE = "aside"
-"""Folder of what was moved out of the git directory, as git would have waited for it."""
+"""Folder of entries that were moved out of the git directory because git would have waited for them."""
 
 FILES = "files"
-"""Folder of the kept files that are no settings, hooks or index."""
+"""Folder of the kept files other than settings, hooks and index."""
 
 MAX_PARENTS = 200
-"""Parents of one commit that keeps the targets of refs; more are kept by several commits."""
+"""Maximum number of parents of one commit that keeps the targets of refs; more targets need several commits."""
 
 KEPT_SUBJECT = "Commits of the user's refs"
 """First line of the messages of commits that keep the targets of refs."""
@@ -66,36 +66,36 @@ Kind = Literal["ref", "push", "head", "stash", "config", "hook", "index", "file"
 
 
 class Protected(msgspec.Struct, frozen=True):
-    """State of a repository, to be compared."""
+    """State of a repository, for comparison."""
 
     head: str
     """Branch that is checked out, or the commit of a detached HEAD."""
     refs: Mapping[str, str]
-    """Refs with their targets, without those of Penstock and of remote repositories."""
+    """Refs with their targets, without refs of Penstock and of remote repositories."""
     stash: tuple[str, ...]
     """Commits of the stash, the newest first."""
     config: Mapping[str, tuple[str, ...]]
     """Values of each key of the local configuration."""
     hooks: Mapping[str, str]
-    """Hooks, with a hash of mode and content."""
+    """Hooks, each with a hash of its mode and content."""
     index: str
     """Hash of the entries of the index."""
     hooks_folder: str = ""
-    """Directory of the hooks; "" in a state of an earlier version."""
+    """Directory of the hooks; "" in a state from an earlier version."""
     pushes: Mapping[str, tuple[str, ...]] = {}
-    """Lines of the logs of remote branches about the newest pushes."""
+    """Log lines of the newest pushes, by remote-tracking branch."""
     files: Mapping[str, str] | None = None
-    """Other files that start or redirect something, with hashes; None in a state of an earlier version."""
+    """Other files that start or redirect something, with hashes; None in a state from an earlier version."""
     remotes: Mapping[str, str] = {}
-    """Branches of remote repositories, as the last push or fetch has seen them."""
+    """Remote-tracking branches, as of the last push or fetch."""
     place: tuple[int, int] = (0, 0)
-    """Device and inode of the git directory that all checkouts share; zeros in a state of an earlier version."""
+    """Device and inode of the git directory that all checkouts share; zeros in a state from an earlier version."""
 
     @property
     def key(self) -> str:
-        """Name of the folder for the files that are kept of it, so that what is named later is still there.
+        """Name of the folder with the kept files of this state, so that commands printed earlier still find them.
 
-        It is the same for all states with the same files; "" in a state of an earlier version.
+        It is the same for all states with the same files; "" in a state from an earlier version.
         """
         if self.files is None:
             return ""
@@ -104,25 +104,25 @@ class Protected(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One difference of a repository to its earlier state."""
+    """One difference of a repository from its earlier state."""
 
     kind: Kind
     name: str
     text: str
     """Difference as a phrase for people."""
     is_harm: bool
-    """True for differences that a user's own work rarely makes: a ref removed or moved back, a stash entry gone, other
-    settings, other hooks. False for pushes, new commits, branches and stash entries, staged files, and another
-    branch."""
+    """True for differences that a user's own work rarely makes: a ref removed or moved back, a stash entry lost,
+    changed settings, changed hooks. False for pushes, new commits, branches and stash entries, staged files, and a
+    switch to another branch."""
     restore: str
-    """Command that restores it, to be run in the repository."""
+    """Command that undoes the difference, to be run in the repository."""
 
 
 def read_protected(repository: Repository) -> Protected:
     """Return the state of a repository.
 
     Raises:
-        GitError: git cannot read it, for instance because its configuration is broken.
+        GitError: git cannot read the repository, for instance because its configuration is broken.
     """
     config = _config(repository)  # first: if it is broken, nothing else can be read
     listed = repository.git.text("for-each-ref", "--format=%(refname) %(objectname) %(symref)").split("\n")
@@ -146,9 +146,9 @@ def read_protected(repository: Repository) -> Protected:
 
 
 def keep(repository: Repository, state: Protected, folder: Path, name: str, stamp: Stamp) -> str:
-    """Keep a state: the commits of its refs and stash by a ref, its files in a folder. Return the ref.
+    """Keep a state: the commits of its refs and stash through a ref, its files in a folder. Return the ref.
 
-    Commits that the user's refs named stay in the repository by it, whatever an agent deletes there.
+    Because of this ref, the commits of the user's refs stay in the repository even if an agent deletes those refs.
 
     Raises:
         GitError: git could not write the commit.
@@ -167,7 +167,7 @@ def keep(repository: Repository, state: Protected, folder: Path, name: str, stam
 
 
 def _keep_hooks(hooks: Path, kept: Path) -> None:
-    """Copy all hooks; those that were kept before go only when the copy is complete."""
+    """Copy all hooks. Hooks that were kept before are removed only when the copy is complete."""
     new = kept.with_name("hooks.new")
     shutil.rmtree(new, ignore_errors=True)
     if hooks.is_dir():
@@ -179,9 +179,9 @@ def _keep_hooks(hooks: Path, kept: Path) -> None:
 
 
 def differences(before: Protected, repository: Repository, folder: Path) -> list[Difference]:
-    """Return how a repository differs from an earlier state that was kept in this folder.
+    """Return the differences of a repository from an earlier state that was kept in this folder.
 
-    Pipes and devices in its git directory are moved into that folder first: git would wait for them.
+    Pipes and devices in its git directory are first moved into that folder, because git would wait for them.
     """
     if not (repository.common.is_dir() and repository.git_dir.is_dir()):
         return [_gone(before, repository)]
@@ -197,7 +197,7 @@ def differences(before: Protected, repository: Repository, folder: Path) -> list
     found += _removed_remotes(before, after)
     found += _stash_differences(before, after)
     found += _config_differences(before, after, repository, folder)
-    # Another setting of their directory is a difference of its own; its hooks are not compared with those of before.
+    # A changed directory of hooks is a difference of its own; hooks in the new directory are not compared with the old.
     hooks = Path(before.hooks_folder) if before.hooks_folder else repository.hooks()
     found += _hook_differences(before.hooks, dict(_hooks(hooks)), hooks, folder / "hooks")
     if before.files is not None and after.files is not None:
@@ -214,7 +214,7 @@ def differences(before: Protected, repository: Repository, folder: Path) -> list
 
 
 def _gone(before: Protected, repository: Repository) -> Difference:
-    """Return the difference of a git directory that is not in its place, and where it is, if that is near."""
+    """Return the difference for a git directory that is not in its place, and where it is now, if it is nearby."""
     device, inode = before.place
     common, root = repository.common, repository.root
     for folder in dict.fromkeys((common.parent, root, common.parent.parent, root.parent, Path(tempfile.gettempdir()))):
@@ -235,7 +235,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _config_files(repository: Repository) -> tuple[Path, Path]:
-    """Return the files with the local settings: those of the repository, and those of this checkout alone."""
+    """Return the two files with local settings: that of the repository, and that of this checkout only."""
     return repository.common / "config", repository.git_dir / "config.worktree"
 
 
@@ -248,7 +248,7 @@ def _config(repository: Repository) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for file in _config_files(repository):
         if file.exists():
-            # Outside of the repository, as git reads its configuration before anything else.
+            # Run outside of the repository, since git reads a repository's configuration before anything else.
             for item in Git(Path("/")).run("config", "--file", str(file), "--no-includes", "--list", "-z").items:
                 key, _, value = item.partition("\n")
                 found[key] = (*found.get(key, ()), value)
@@ -262,7 +262,7 @@ def _stash(repository: Repository) -> tuple[str, ...]:
 
 
 def _pushes(logs: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the remote branches to which was pushed, with the lines of their logs about that."""
+    """Yield the remote-tracking branches that were pushed to, with the log lines of the pushes."""
     for path in sorted(logs.rglob("*")):
         try:
             text = path.read_text(errors="replace") if path.is_file() else ""
@@ -291,7 +291,7 @@ def _hooks(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _keep_commits(repository: Repository, state: Protected, ref: str, stamp: Stamp) -> None:
-    """Keep the commits by a ref. Each commit of the ref is a descendant of the one before, so it loses none."""
+    """Keep the commits through a ref. Each new commit of the ref descends from the one before, so none is lost."""
     git = repository.git
     refs = {**state.refs, **state.remotes}
     lines = [f"{at} {name}\n" for name, at in sorted(refs.items())]
@@ -304,7 +304,7 @@ def _keep_commits(repository: Repository, state: Protected, ref: str, stamp: Sta
     asked = "".join(f"{target}^{{commit}}\n" for target in targets).encode()
     answers = git.run("cat-file", "--batch-check=%(objecttype) %(objectname)", data=asked).text.splitlines()
     commits = sorted({answer.split()[1] for answer in answers if answer.startswith("commit ")})
-    tree = git.run("mktree").text  # the empty one
+    tree = git.run("mktree").text  # the empty tree
     while len(commits) > MAX_PARENTS:
         groups = [commits[start : start + MAX_PARENTS] for start in range(0, len(commits), MAX_PARENTS)]
         commits = [commit_tree(git, tree, group, KEPT_SUBJECT, stamp) for group in groups]
@@ -334,7 +334,7 @@ def _push_differences(before: Protected, after: Protected) -> Iterator[Differenc
             continue
         old, at = new[0].split(" ")[0], new[-1].split(" ")[1]
         if set(old) == {"0"}:
-            old = before.remotes.get(ref, old)  # it was removed, and pushed again
+            old = before.remotes.get(ref, old)  # it was removed and then pushed again
         remote, _, branch = ref.removeprefix(REMOTES).partition("/")
         is_first = set(old) == {"0"}
         text = f"was pushed: it is at {at}" + ("" if is_first else f", and was at {old}")
@@ -348,7 +348,7 @@ def _removed_remotes(before: Protected, after: Protected) -> Iterator[Difference
         old = before.remotes[ref]
         remote, _, branch = ref.removeprefix(REMOTES).partition("/")
         text = f"was removed, by a push or by a fetch that has pruned it; it was at {old}"
-        lease = shlex.quote(f"--force-with-lease={branch}:")  # only if it is not there
+        lease = shlex.quote(f"--force-with-lease={branch}:")  # only if the branch does not exist
         restore = f"git push {lease} {shlex.quote(remote)} {shlex.quote(f'{old}:refs/heads/{branch}')}"
         yield Difference("push", ref, text, False, restore)
 
@@ -360,7 +360,7 @@ def _stash_differences(before: Protected, after: Protected) -> Iterator[Differen
             yield Difference("stash", commit, "the entry of the stash was removed", True, restore)
     for commit in after.stash:
         if commit not in before.stash:
-            # By its commit, as its number changes with each further entry.
+            # Named by its commit, since its number changes with each new entry.
             entry = f"$(git stash list --format='%H %gd' | sed -n 's/^{commit} //p')"
             yield Difference("stash", commit, "the entry of the stash is new", False, f'git stash drop "{entry}"')
 

@@ -1,4 +1,4 @@
-"""Refs in the user's repository: a ref moves only if it is where its caller last saw it."""
+"""Refs in the user's repository. A ref is moved only if its target is the one that the caller last saw."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.repo.repository import Repository
 
 
 class RefMoved(UsageError):
-    """A ref is not where it was last seen: somebody else has moved it."""
+    """Somebody else has moved a ref since it was last read."""
 
     def __init__(self, ref: str, expected: str | None, found: str | None) -> None:
         self.ref = ref
@@ -23,10 +23,10 @@ class RefMoved(UsageError):
 
 
 def set_ref(repository: Repository, ref: str, new: str, old: str | None = None) -> None:
-    """Move a ref from `old` (None: it does not exist) to `new`; one that is at `new` already is left there.
+    """Move a ref from `old` (None: it does not exist) to `new`; do nothing if it is already at `new`.
 
     Raises:
-        RefMoved: it is elsewhere.
+        RefMoved: its target is another one.
         GitError: git could not move it.
     """
     git = repository.git
@@ -58,7 +58,7 @@ def free_branch(repository: Repository, name: str) -> str:
 
 
 def checked_out_at(repository: Repository, branch: str) -> str | None:
-    """Return the checkout that uses a branch, or that rebases or bisects it; None if there is none."""
+    """Return the checkout that uses, rebases or bisects a branch; None if there is none."""
     path = ""
     for item in repository.git.text("worktree", "list", "--porcelain", "-z").split("\0"):
         key, _, value = item.partition(" ")
@@ -75,9 +75,9 @@ def checked_out_at(repository: Repository, branch: str) -> str | None:
 
 
 def publish(repository: Repository, branch: str, new: str, old: str | None) -> str | None:
-    """Move the branch of a result, unless a checkout uses it; return that checkout then.
+    """Move the branch of a result. If a checkout uses the branch, do not move it and return that checkout.
 
-    Moving a branch that is checked out would show its user all changes in reverse.
+    If a checked-out branch is moved, git shows its user all changes in reverse.
 
     Raises:
         RefMoved: somebody else has moved it.

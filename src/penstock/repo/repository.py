@@ -1,4 +1,4 @@
-"""The user's repository: where its parts are, whether it can have trees, and the settings that a tree inherits."""
+"""The user's repository: its paths, whether it can have trees, and the settings that a tree inherits."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ DROPPED_KEYS = frozenset(
 """Further keys that a tree does not inherit: they belong to one git directory, or start a program."""
 
 COPIED_FILES = ("info/exclude", "info/attributes", "shallow")
-"""Files of the git directory that a tree inherits: without them other files are ignored or filtered, and the history
-does not end where the user's ends."""
+"""Files of the git directory that a tree inherits. Without them, git would ignore or filter different files in the
+tree, and the history would not end where the user's ends."""
 
 
 PROBE_BYTES = 4096
-"""Bytes of an object that is written to see whether one can be: a disk with less than a block left is full."""
+"""Bytes of an object that is written to test the disk: a disk with less than a block left counts as full."""
 
 
 class Author(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ class Repository(msgspec.Struct, frozen=True):
     root: Path
     """Top directory of the checkout."""
     git_dir: Path
-    """Git directory of this checkout; of a linked worktree it is not the common one."""
+    """Git directory of this checkout; in a linked worktree it differs from the common one."""
     common: Path
     """Git directory that all checkouts of the repository share."""
     objects: Path
@@ -76,7 +76,7 @@ class Repository(msgspec.Struct, frozen=True):
 
     @classmethod
     def at(cls, path: Path) -> Repository:
-        """Return the repository whose checkout has this path in it.
+        """Return the repository whose checkout contains this path.
 
         Raises:
             UsageError: there is none, it has no checkout or no commit, its path is not UTF-8, or git is too old.
@@ -111,7 +111,7 @@ class Repository(msgspec.Struct, frozen=True):
         return done.text if done.status == 0 else None
 
     def can_store(self) -> bool:
-        """Return whether an object can be written: if not, the disk is full or broken, whatever else has failed."""
+        """Return whether an object can be written. If not, the disk is full or broken, whatever else has failed."""
         try:
             self.git.run("hash-object", "-w", "--stdin", data=os.urandom(PROBE_BYTES))
         except GitError:
@@ -124,7 +124,7 @@ class Repository(msgspec.Struct, frozen=True):
         Raises:
             UsageError: none is configured.
         """
-        # Looked up in the user's repository, as settings may depend on its path.
+        # Looked up in the user's repository, since settings may depend on its path.
         try:
             ident = self.git.text("var", "GIT_AUTHOR_IDENT")
         except GitError as error:
@@ -136,7 +136,7 @@ class Repository(msgspec.Struct, frozen=True):
 
     def hooks(self) -> Path:
         """Return the directory of the user's hooks, wherever it is configured."""
-        # A relative `core.hooksPath` means the user's checkout: its hooks are those that the user has installed.
+        # A relative `core.hooksPath` is relative to the user's checkout, where the user has installed the hooks.
         place = self.git.run("config", "--type=path", "--get", "core.hooksPath", accepts=(0, 1), hooks=None)
         return self.root / place.text if place.status == 0 else self.common / "hooks"
 
@@ -174,13 +174,13 @@ class Repository(msgspec.Struct, frozen=True):
                 pairs.append((key, value if newline else None))
         kept = [(key, value) for key, value in pairs if _is_inherited(key)]
         if all(key != "lfs.storage" for key, _ in kept):
-            # So that no file is fetched a second time, and those that an agent adds stay when the tree is removed.
+            # No file is then fetched twice, and files that an agent adds stay when the tree is removed.
             kept.append(("lfs.storage", str(self.common / "lfs")))
         return kept
 
 
 def root_of(path: Path) -> str | None:
-    """Return the top directory of the checkout that has this path in it; None if there is none. It needs no commit."""
+    """Return the top directory of the checkout that contains this path; None if there is none. It needs no commit."""
     try:
         check_version()
         return Git(path).text("rev-parse", "--path-format=absolute", "--show-toplevel")
@@ -189,7 +189,7 @@ def root_of(path: Path) -> str | None:
 
 
 def config_text(pairs: Iterable[tuple[str, str | None]]) -> str:
-    """Return settings as the text of a configuration file. A value of None is that of a key without `=`."""
+    """Return settings as the text of a configuration file. None is the value of a key without `=`."""
     lines = []
     for key, value in pairs:
         section, _, name = key.rpartition(".")

@@ -18,7 +18,7 @@ class TreeResult(msgspec.Struct, frozen=True):
     """Result of a tree."""
 
     commit: str | None
-    """Commit of its files; None if they are those of its base."""
+    """Commit of its files; None if they equal those of its base."""
     branch: str | None
     """Branch that has the commit; None if a hook rejected it, or there is none."""
     size: Size
@@ -30,7 +30,7 @@ class TreeResult(msgspec.Struct, frozen=True):
 def save_result(tree: Tree, message: str, trailers: Mapping[str, str], stamp: Stamp) -> TreeResult:
     """Commit the files of a tree on its branch.
 
-    A result that a hook of the user rejects gets no branch; `refs/penstock/NAME/result` has it nevertheless.
+    If a hook of the user rejects the result, it gets no branch, but `refs/penstock/NAME/result` has it.
 
     Raises:
         RefMoved: somebody else has made the branch.
@@ -44,7 +44,7 @@ def save_result(tree: Tree, message: str, trailers: Mapping[str, str], stamp: St
     hook = run_hooks(tree, message)
     if hook.ran:
         held += [one for one in unstage_held(tree.git, base, never=tree.copied) if one not in held]
-    made = tree.git.text("write-tree")  # after the hooks, as formatters change it
+    made = tree.git.text("write-tree")  # after the hooks, since formatters may change the index
     commit = commit_tree(tree.git, made, [base], with_trailers(hook.message, trailers), stamp)
     set_ref(tree.repository, f"{tree.refs}/result", commit)
     branch = tree.record.branch if hook.passed else None

@@ -1,6 +1,6 @@
-"""Table of secrets: by the names of files that hold them, and by what keys, tokens and passwords look like. Pure.
+"""Table of secrets: names of files that hold them, and patterns of keys, tokens and passwords. Pure.
 
-One table counts for the contents of files, their names, targets of links, and messages of commits.
+The same table applies to contents of files, their names, targets of links, and messages of commits.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ TEMPLATE_NAMES = (
     *("*.example.*", "*.sample.*", "*.template.*", "example.*", "sample.*", "template.*"),
     *("known_hosts", "authorized_keys"),
 )  # fmt: skip
-"""Names of files that look like those, and are made to be shared."""
+"""Names of files that look like those but are meant to be shared."""
 
 _LEFT = rb"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
-"""Beginning of a word; an escaped line end of JSON is none of its letters."""
+"""Beginning of a word. The letter of an escaped line end in JSON does not belong to the word."""
 
 _PLACEHOLDER = re.compile(
-    rb"(?i)(?:.{0,5}"  # too short for a password that protects something
+    rb"(?i)(?:.{0,5}"  # too short for a real password
     rb"|.*[${<\[*].*|.*%[({s].*|%\w+%"  # a variable, or stars
     rb"|(?:\.|x|-|_|#)+"
     rb"|(?:(?:my|your|the|a|an|some|any|db|user|test|fake|dummy|super|very|this|is|not|real)[-_ ]?)*"
@@ -51,7 +51,7 @@ _PLACEHOLDER = re.compile(
     rb"|change[-_]?(?:me|it|this)|example.*|placeholder|redacted|removed|foobar|letmein|postgres(?:ql)?|mysql|mongo"
     rb"|root|admin|guest|rabbitmq)"
 )
-"""Words in the place of a password that are none."""
+"""Words in place of a password that are not passwords."""
 
 _END = rb"(?![A-Za-z0-9_-])"
 
@@ -61,7 +61,8 @@ class SecretKind(msgspec.Struct, frozen=True):
 
     name: str
     marks: tuple[bytes, ...]
-    """Texts of which each secret of the kind has one: a search for them is some 20 times as fast as the pattern."""
+    """Texts of which each secret of the kind contains one. Searching for them is about 20 times as fast as the
+    pattern."""
     pattern: re.Pattern[bytes]
 
 
@@ -156,12 +157,12 @@ SECRET_KINDS = (
         rb"(?<=[A-Za-z0-9])://[^\s:/?#@\"'`<>]{0,100}:(?P<password>[^\s/?#@:\"'`<>]{1,200})@(?=[^\s/\"'`<>])",
     ),
 )
-"""Kinds of secrets. Most begin with a mark of their service, and are found wherever they are. A password of a URL
-counts unless it is a variable, very short, or a word such as `password`."""
+"""Kinds of secrets. Most begin with a mark of their service, and are found anywhere. A password in a URL counts unless
+it is a variable, very short, or a word such as `password`."""
 
 
 def is_secret_name(path: str) -> bool:
-    """Return whether a file has a name of those that hold secrets."""
+    """Return whether a file's name is that of a file with secrets."""
     path = f"/{path}".lower()
     name = path.rpartition("/")[2]
     if any(fnmatchcase(name, shape) for shape in TEMPLATE_NAMES):
@@ -175,7 +176,7 @@ def secrets_in(content: bytes) -> dict[bytes, str]:
 
 
 def redacted(text: str) -> str:
-    """Return a text with a note in the place of each secret."""
+    """Return a text in which each secret is replaced by a note."""
     data = text.encode("utf-8", "surrogatepass")
     for secret, name in secrets_in(data).items():
         data = data.replace(secret, f"[removed: {name}]".encode())
@@ -191,7 +192,7 @@ def _found(content: bytes) -> Iterator[tuple[str, re.Match[bytes]]]:
 
 
 def _as_utf8(content: bytes) -> bytes:
-    """Return a text of another Unicode encoding as UTF-8; without a byte order mark its zero bytes are left out."""
+    """Return a text in another Unicode encoding as UTF-8. Without a byte order mark, its zero bytes are removed."""
     if b"\0" not in content:
         return content
     for mark, encoding in (

@@ -1,4 +1,4 @@
-"""Snapshot of a user's checkout with all changes, without touching its index or files."""
+"""Snapshot of a user's checkout with all changes. Its index and files are not touched."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.repo.repository import Author, Repository
 from penstock.repo.staging import add_paths, changes, remove_paths
 
 MAX_KEPT_FILE_BYTES = 100 * 1024 * 1024
-"""Bytes of a new file that a snapshot keeps; larger ones would make each start slow, and are named."""
+"""Maximum bytes of a new file that a snapshot keeps; larger ones would make each start slow, and are reported."""
 
 
 class CheckoutSnapshot(msgspec.Struct, frozen=True):
@@ -25,7 +25,7 @@ class CheckoutSnapshot(msgspec.Struct, frozen=True):
     """Commit of all files, made like a stash, so that `git stash apply --index` accepts it. HEAD if nothing differs."""
     tree: str
     left_out: list[str]
-    """Paths that are not in it: nested repositories and very large files."""
+    """Paths that the snapshot leaves out: nested repositories and very large files."""
 
 
 def snapshot(repository: Repository, scratch: Path, author: Author, at: int) -> CheckoutSnapshot:
@@ -38,14 +38,14 @@ def snapshot(repository: Repository, scratch: Path, author: Author, at: int) -> 
         at: their date in seconds since 1970.
 
     Raises:
-        GitError: git could not make it.
+        GitError: git could not make the snapshot.
     """
     index = scratch / "snapshot.index"
     try:
         try:
             shutil.copyfile(repository.git_dir / "index", index)
         except FileNotFoundError:
-            pass  # nothing was ever staged
+            pass  # there is no index, as nothing was ever staged
         return _snapshot(repository, repository.git.with_index(index), Stamp(author, at))
     finally:
         index.unlink(missing_ok=True)
@@ -59,7 +59,7 @@ def _snapshot(repository: Repository, git: Git, stamp: Stamp) -> CheckoutSnapsho
     try:
         staged = git.text("write-tree")
     except GitError:
-        staged = base  # a conflict is being resolved, which no tree can hold
+        staged = base  # a conflict is being resolved, which no tree object can hold
     found = changes(git)
     large = [path for path in found.added if _size(git.work_tree / path) > MAX_KEPT_FILE_BYTES]
     remove_paths(git, found.removed)

@@ -1,4 +1,4 @@
-"""Staging: the changes of a work tree go into an index, without what is held back."""
+"""Staging: puts the changes of a work tree into an index, except those that are held back."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from penstock.repo.held import (
 from penstock.repo.secrets import secrets_in
 
 MAX_SCANNED_BYTES = 64 * 1024 * 1024
-"""Bytes at the beginning of a file in which secrets are looked for. Larger files are those that the repository had as
-large before, and those of git-lfs; a search in 64 MiB takes some seconds."""
+"""Number of bytes at the beginning of a file that are searched for secrets. Larger files are those that were as large
+in the repository before, and those of git-lfs. Searching 64 MiB takes several seconds."""
 
 
 class TreeChanges(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class TreeChanges(msgspec.Struct, frozen=True):
 
 def changes(git: Git) -> TreeChanges:
     """Return the differences between the index and the work tree."""
-    # Nothing is asked of submodules: their git directories belong to the agent.
+    # Submodules are ignored: their git directories belong to the agent.
     words = "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all"
     found = TreeChanges([], [], [], [])
     for item in git.run("status", *words, seconds=LONG_SECONDS).items:
@@ -62,15 +62,15 @@ def changes(git: Git) -> TreeChanges:
 
 
 def stage(git: Git, allowed: Sequence[str] = (), never: Collection[str] = ()) -> list[Held]:
-    """Stage all changes but those that are held back, and return these, junk last.
+    """Stage all changes except those that are held back, and return these, junk last.
 
     Args:
         git: git with the index and the work tree.
         allowed: paths, patterns and directories that are staged whatever the rules say.
-        never: paths that are not staged and not held back: files that were copied into the work tree.
+        never: paths that are neither staged nor held back: files that were copied into the work tree.
 
     Raises:
-        GitError: git could not do it.
+        GitError: git failed.
     """
     found = changes(git)
     found = msgspec.structs.replace(found, added=[path for path in found.added if path not in never])
@@ -86,17 +86,17 @@ def stage(git: Git, allowed: Sequence[str] = (), never: Collection[str] = ()) ->
 
 
 def junk_in(found: TreeChanges, allowed: Sequence[str] = ()) -> dict[str, Held]:
-    """Return the new files that never belong into a commit."""
+    """Return the new files that never belong in a commit."""
     return {path: one for path in found.added if (one := junk_of(path)) and not is_allowed(path, allowed)}
 
 
 def unstage_held(git: Git, tree: str, allowed: Sequence[str] = (), never: Collection[str] = ()) -> list[Held]:
-    """Put back in the index what is held back of the differences to a tree, and return it, junk last.
+    """Reset in the index those differences from a tree that are held back, and return them, junk last.
 
-    Hooks may stage what they like, and many do `git add .`.
+    Hooks may stage anything, and many run `git add .`.
 
     Raises:
-        GitError: git could not do it.
+        GitError: git failed.
     """
     items = git.run(
         "diff-index", "--cached", "--no-renames", "--name-status", "-z", tree, "--", seconds=LONG_SECONDS
@@ -121,12 +121,12 @@ def _folders(held: Sequence[Held]) -> tuple[str, ...]:
 
 
 def add_paths(git: Git, paths: Sequence[str]) -> None:
-    """Put paths into the index as they are in the work tree."""
+    """Stage paths as they are in the work tree."""
     _update_index(git, paths, "--add", "--remove", "--replace")
 
 
 def remove_paths(git: Git, paths: Sequence[str]) -> None:
-    """Remove paths from the index, also those whose directory has become a link."""
+    """Remove paths from the index, including those whose directory has become a link."""
     _update_index(git, paths, "--force-remove")
 
 
@@ -143,7 +143,7 @@ def held_back(git: Git, found: TreeChanges, allowed: Sequence[str] = (), before:
         git: git with the index and the work tree.
         found: the changes.
         allowed: as in `stage`.
-        before: tree to which they are changes; the index by default.
+        before: tree with which the changes are compared; the index by default.
     """
     held = [Held(path, "nested", "has a git directory of its own") for path in found.nested]
     new = frozenset(found.added)
@@ -151,7 +151,7 @@ def held_back(git: Git, found: TreeChanges, allowed: Sequence[str] = (), before:
     many = [one for one in held_directories(found.added, tracked) if not is_allowed(one.path, allowed)]
     folders = tuple(one.path for one in many)
     held += many
-    gone = cache(partial(_secrets_before, git, before, found.removed))  # those of a file that was moved are not new
+    gone = cache(partial(_secrets_before, git, before, found.removed))  # secrets of a moved file are not new
     for path in (*found.added, *found.modified):
         if not path.startswith(folders) and not is_allowed(path, allowed):
             one = _held_new(git, path, gone) if path in new else _held_modified(git, path, before)
@@ -173,7 +173,7 @@ def _held_special(git: Git, path: str) -> Held | None:
     try:
         mode = os.lstat(git.work_tree / path).st_mode
     except OSError:
-        return None  # gone since it was listed
+        return None  # removed after it was listed
     is_usual = stat.S_ISREG(mode) or stat.S_ISLNK(mode)
     return None if is_usual else Held(path, "special", "is neither a file nor a link")
 
@@ -192,13 +192,13 @@ def _held_content(
 
 
 def _secrets_before(git: Git, before: str, paths: Sequence[str]) -> Collection[bytes]:
-    """Return the secrets that files had in a tree; "": in the index."""
+    """Return the secrets of files in a tree, or in the index if `before` is ""."""
     names = b"".join(os.fsencode(f"{before}:{path}") + b"\0" for path in paths)
     return secrets_in(git.run("cat-file", "--batch", "-z", data=names, seconds=LONG_SECONDS).out) if names else ()
 
 
 def _stored_size(git: Git, path: str) -> int:
-    """Return the size with which a file is committed: a filter such as that of git-lfs makes it small."""
+    """Return the size of a file as committed: a filter such as that of git-lfs makes it small."""
     *_, value = git.run("check-attr", "-z", "filter", "--", path).items
     if value in ("unspecified", "unset"):
         return os.lstat(git.work_tree / path).st_size
@@ -214,11 +214,11 @@ def _size_before(git: Git, before: str, path: str) -> int:
 
 
 def _content(path: Path) -> bytes:
-    """Return what is looked at of a file, or the target of a link."""
+    """Return the part of a file that is searched, or the target of a link."""
     try:
         if path.is_symlink():
             return os.fsencode(os.readlink(path))
         with open(path, "rb") as file:
             return file.read(MAX_SCANNED_BYTES)
     except OSError:
-        return b""  # git says what is wrong with it
+        return b""  # git reports what is wrong with it

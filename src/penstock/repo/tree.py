@@ -1,4 +1,4 @@
-"""A tree: a directory beside the repository in which agents work, as a shared clone with two git directories.
+"""Tree: a directory beside the repository in which agents work. It is a shared clone with two git directories.
 
 ::
 
@@ -12,8 +12,8 @@
 An agent may destroy its git directory or plant programs in it. Both git directories read the user's objects; only
 Penstock's own writes there.
 
-An agent may also replace its tree, or what is in it, by links to the user's files. So `path` and `git` look before each
-use whether the tree is the one that was made, and put aside what would stop git; nothing else may use its path.
+An agent may also replace its tree, or entries in it, by links to the user's files. So `path` and `git` check before
+each use that the tree is the one that was made, and put aside what would stop git. No other code may use its path.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ INCLUDE_FILE = ".worktreeinclude"
 """File of a repository that names, with the patterns of a .gitignore, the ignored files that a tree needs."""
 
 ASIDE = ".git.penstock-"
-"""Beginning of the names of git directories that are being made or removed, in the tree."""
+"""Prefix of git directories in the tree that are being made or removed."""
 
 ABANDONED = "abandoned"
 """Prefix for records of abandoned trees, in the home of the next tree."""
 
 FULL_DISK = "No space left"
-"""Text of git's messages about a full disk, which is no fault of a tree."""
+"""Text in git's messages about a full disk. The tree is not at fault then."""
 
 Owner = Literal["run", "loop"]
 
@@ -78,13 +78,13 @@ class TreeRecord(msgspec.Struct, frozen=True, kw_only=True):
     device: int = 0
     inode: int = 0
     user: int = -1
-    """Number of the user to whom the directory belongs; -1 if unknown."""
+    """Id of the user who owns the directory; -1 if unknown."""
     git_dirs: tuple[tuple[int, int], ...] = ()
-    """Devices and inodes of the agent's git directory, the newest first; the second one while it is replaced."""
+    """Devices and inodes of the agent's git directory, the newest first. There are two while it is being replaced."""
 
     @property
     def problem(self) -> str:
-        """Why the directory is not the one that was made, as a phrase; "" if it is."""
+        """Reason why the directory is not the one that was made, as a phrase; "" if it is."""
         return problem_of(self.path, (self.device, self.inode, self.user)) if self.inode else "was never made"
 
 
@@ -95,7 +95,7 @@ class Tree:
         home: its home.
         record: its record.
         repository: the user's repository.
-        only_looks: whether nothing is put aside: what would have to be is an error then.
+        only_looks: whether to put nothing aside; anything that would stop git is then an error.
     """
 
     def __init__(self, home: Path, record: TreeRecord, repository: Repository, *, only_looks: bool = False) -> None:
@@ -112,7 +112,7 @@ class Tree:
 
     @property
     def path(self) -> Path:
-        """Directory of the tree, which is checked.
+        """Directory of the tree, after a check.
 
         Raises:
             TreeAbandoned: it is not the one that was made.
@@ -123,10 +123,10 @@ class Tree:
     def check(self) -> None:
         """Check that the tree is the one made by Penstock, and put aside what an agent may not put there.
 
-        Call it while no process of an agent or a check lives.
+        Call it while no process of an agent or a check is alive.
 
         Raises:
-            TreeAbandoned: it is not, or something cannot be put aside.
+            TreeAbandoned: it is another one, or something cannot be put aside.
         """
         path = self.record.path
         problem = self.record.problem
@@ -141,7 +141,7 @@ class Tree:
             self._is_examined = True
 
     def hand_over(self) -> Path:
-        """Return the directory for a process that may change anything in it; it is examined again after that."""
+        """Return the directory for a process that may change anything in it. The next use checks it again."""
         path = self.path
         self._is_examined = False
         return path
@@ -164,7 +164,7 @@ class Tree:
 
     @classmethod
     def make(cls, home: Path, record: TreeRecord, repository: Repository) -> Tree:
-        """Make the tree with the files of its base. A tree that was begun in this home is removed first.
+        """Make the tree with the files of its base. An unfinished tree of this home is removed first.
 
         Raises:
             UsageError: the directory exists and is not a tree of this home.
@@ -177,7 +177,7 @@ class Tree:
         for name in ("git", "index", "index.lock"):
             remove_entry(home / name)
         path = Path(record.path)
-        write_record(home, record)  # so that a directory without files is known to be ours
+        write_record(home, record)  # so that a directory without files is recognised as Penstock's
         try:
             path.mkdir(parents=True)
         except FileExistsError as error:
@@ -207,7 +207,7 @@ class Tree:
 
     @property
     def refs(self) -> str:
-        """Beginning of the names of its refs in the user's repository."""
+        """Prefix of its refs in the user's repository."""
         return f"refs/penstock/{self.record.name}"
 
     @property
@@ -242,7 +242,7 @@ class Tree:
         """Copy ignored files of the user's checkout into the tree, and return their paths.
 
         Args:
-            patterns: patterns as in a .gitignore, which are added to those of `.worktreeinclude`.
+            patterns: patterns as in a .gitignore, in addition to those of `.worktreeinclude`.
 
         Raises:
             GitError: git could not list them.
@@ -275,11 +275,11 @@ class Tree:
         self.renew(self.record.base)
 
     def set_head(self, commit: str) -> None:
-        """Set the commit to which hooks and `git diff --cached` compare the tree."""
+        """Set the commit with which hooks and `git diff --cached` compare the tree."""
         self.git.run("update-ref", "HEAD", commit)
 
     def renew(self, commit: str) -> None:
-        """Replace the agent's git directory by a new one, at this commit. Files of the tree stay as they are.
+        """Replace the agent's git directory with a new one at this commit. Files of the tree stay as they are.
 
         Call it before each step that runs git in the tree: agents and checks.
 
@@ -296,7 +296,7 @@ class Tree:
         new, old = top / f"{ASIDE}new", top / f"{ASIDE}old"
         new.mkdir()
         place = new.lstat()
-        # Written first: after a crash it is known which directories are Penstock's, and may be removed.
+        # Written first, so that after a crash it is known which directories are Penstock's and may be removed.
         self._record_git_dirs((place.st_dev, place.st_ino), *self.record.git_dirs[:1])
         _make_git_dir(new, self.repository, self.record.branch)
         alternates = new / "objects" / "info" / "alternates"
@@ -319,7 +319,7 @@ class Tree:
         write_record(self.home, self.record)
 
     def _remove_aside(self) -> None:
-        """Remove git directories of Penstock's that a crash has left, or that were replaced; others are put aside."""
+        """Remove Penstock's git directories left by a crash or replaced; put others aside."""
         for entry in os.scandir(self.record.path):
             if entry.name.startswith(ASIDE):
                 found = identity_of(entry.path)
@@ -329,10 +329,10 @@ class Tree:
                     self._put_aside(entry.path, "was in the way")
 
     def restore(self, commit: str) -> None:
-        """Put all files back as they are in a commit; files that git ignores stay.
+        """Restore all files from a commit; files that git ignores stay.
 
         Raises:
-            TreeAbandoned: they cannot be put back, for instance because files cannot be removed.
+            TreeAbandoned: they cannot be restored, for instance because files cannot be removed.
             GitError: the disk is full, or the user's repository is gone.
         """
         try:
@@ -347,7 +347,7 @@ class Tree:
 def place_of(repository: Repository, name: str, home: Path) -> Path:
     """Return the directory for a tree: beside the repository, so that neighbours such as `../lib` are found.
 
-    If the directory above cannot be written, or is in a checkout itself, it is in the home.
+    If the parent directory cannot be written, or is itself in a checkout, the tree is in the home.
     """
     above, name = repository.root.parent, f"{repository.root.name}.{name}"
     if os.access(above, os.W_OK) and not _is_in_checkout(above):
@@ -356,11 +356,11 @@ def place_of(repository: Repository, name: str, home: Path) -> Path:
 
 
 def free_place(repository: Repository, name: str, home: Path) -> Path:
-    """Return the directory for a tree that is made, maybe again: another one if an abandoned tree has the first."""
+    """Return the directory for a new or remade tree: another one if an abandoned tree has the first."""
     first = place_of(repository, name, home)
     begun = read_record(home)
     if not any(home.glob(f"{ABANDONED}-*.json")) and (begun is None or not begun.problem or not begun.inode):
-        return first  # if it exists, it is not Penstock's, or it is made again
+        return first  # if it exists, it is not Penstock's, or the tree is remade
     names = (first.with_name(f"{first.name}-{number}") for number in range(2, 1000))
     return next(path for path in (first, *names) if not os.path.lexists(path))
 
@@ -368,7 +368,7 @@ def free_place(repository: Repository, name: str, home: Path) -> Path:
 def _copy(source: Path, target: Path) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir() and not source.is_symlink():  # a repository of its own, whose files git does not list
+        if source.is_dir() and not source.is_symlink():  # a nested repository, whose files git does not list
             shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns(".git"), dirs_exist_ok=True)
         else:
             shutil.copy2(source, target, follow_symlinks=False)
@@ -391,7 +391,7 @@ def write_record(home: Path, record: TreeRecord) -> None:
 
 
 def abandon(home: Path) -> None:
-    """Give up the tree of a home: its directory is left as it is, and `Tree.make` makes another one."""
+    """Abandon the tree of a home: its directory is left unchanged, and `Tree.make` makes another one."""
     names = (home / f"{ABANDONED}-{number}.json" for number in itertools.count(1))
     try:
         os.rename(home / RECORD, next(name for name in names if not name.exists()))
@@ -400,18 +400,18 @@ def abandon(home: Path) -> None:
 
 
 def abandoned_records(home: Path) -> dict[Path, TreeRecord]:
-    """Return the records of the trees that were given up in a home, by their files."""
+    """Return the records of abandoned trees in a home, by their files."""
     found = {}
     for file in sorted(home.glob(f"{ABANDONED}-*.json")):
         try:
             found[file] = msgspec.json.decode(file.read_bytes(), type=TreeRecord)
         except (OSError, msgspec.DecodeError):
-            continue  # a crash, or somebody else, has left it
+            continue  # a crash or somebody else has left it
     return found
 
 
 def remove_entry(path: Path) -> None:
-    """Remove a directory with all that is in it, a file, or a link; never what a link points to."""
+    """Remove a directory with all of its contents, a file, or a link; never the target of a link."""
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
     else:
@@ -419,7 +419,7 @@ def remove_entry(path: Path) -> None:
 
 
 def remove_directory(path: Path) -> None:
-    """Remove a directory with all that is in it, also of directories without the permission to write."""
+    """Remove a directory with all of its contents, even if directories in it are not writable."""
 
     def allow(function: object, name: str, problem: object) -> None:
         os.chmod(os.path.dirname(name), 0o700)
@@ -433,19 +433,19 @@ def remove_directory(path: Path) -> None:
 
 
 def _remove_begun(begun: TreeRecord) -> None:
-    """Remove a tree that was begun and is made again."""
+    """Remove an unfinished tree that is made again."""
     path = Path(begun.path)
     if not begun.problem:
         remove_directory(path)
     elif begun.inode == 0 and path.is_dir() and not path.is_symlink():
         try:
-            path.rmdir()  # made, but not recorded yet; it is empty then
+            path.rmdir()  # made but not recorded yet, so it is empty
         except OSError:
-            pass  # not empty, so it is not ours; `make` reports that it exists
+            pass  # not empty, so it is not Penstock's; `make` reports that it exists
 
 
 def _make_git_dir(path: Path, repository: Repository, branch: str) -> None:
-    """Make a git directory with the settings of the user's repository, whose HEAD is on a branch without commits."""
+    """Make a git directory with the settings of the user's repository and HEAD on a branch without commits."""
     settings = config_text([("core.bare", "false"), *repository.settings()])
     words = f"--object-format={repository.object_format}", "--template=", f"--initial-branch={branch}"
     Git(repository.root).run("-c", "init.defaultRefFormat=files", "init", "--quiet", "--bare", *words, str(path))
@@ -461,7 +461,7 @@ def _make_git_dir(path: Path, repository: Repository, branch: str) -> None:
 
 
 def _replace(path: Path, new: Path, old: Path) -> None:
-    """Rename `new` to `path`, and whatever is at `path` to `old`; links are never followed."""
+    """Rename `new` to `path`, and anything at `path` to `old`; links are never followed."""
     try:
         os.rename(path, old)
     except FileNotFoundError:

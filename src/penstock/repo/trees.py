@@ -1,7 +1,7 @@
-"""All trees of runs and loops: the list, and their removal by one rule.
+"""All trees of runs and loops: their list, and their removal by one rule.
 
-A tree is removed if Penstock made it, no process is in it, and all its files are in a ref. Ignored files and junk are
-not counted: builds make them, or they are copies.
+A tree is removed if Penstock made it, no process works in it, and all its files are in a ref. Ignored files and junk do
+not count: builds make them, or they are copies.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from penstock.repo.staging import changes, junk_in
 from penstock.repo.tree import Tree, TreeRecord, abandoned_records, read_record, remove_directory, remove_entry
 
 FOLDER = "trees"
-"""Folder of the data directory that has the home of each tree, by its name."""
+"""Folder of the data directory with the home of each tree, by its name."""
 
 DAY_MS = 86_400_000
 
 OLD_DAYS = 14
-"""Days after which a tree is named when another one is made."""
+"""Days after which a tree is reported as old when another one is made."""
 
 State = Literal["saved", "unsaved", "used", "gone", "replaced", "unknown"]
 
@@ -33,7 +33,7 @@ class TreeStatus(msgspec.Struct, frozen=True):
     """State of one tree.
 
     `saved`: all its files are in a ref. `unsaved`: some are not. `used`: a process works in it. `gone`: its directory
-    was removed. `replaced`: its directory is another one. `unknown`: its repository cannot be read.
+    was removed. `replaced`: its directory is not the one that was made. `unknown`: its repository cannot be read.
     """
 
     record: TreeRecord
@@ -45,7 +45,7 @@ class TreeStatus(msgspec.Struct, frozen=True):
 
     @property
     def is_removable(self) -> bool:
-        """Return whether the rule allows its removal."""
+        """Return whether the rule allows removal."""
         return self.state in ("saved", "gone")
 
 
@@ -61,7 +61,7 @@ def homes(data: Path) -> list[Path]:
 
 
 def old_trees(data: Path, now: int) -> list[TreeRecord]:
-    """Return the trees that were made more than `OLD_DAYS` days before a time, in milliseconds since 1970."""
+    """Return the trees that were made more than `OLD_DAYS` days before `now`, in milliseconds since 1970."""
     records = [read_record(home) for home in homes(data)]
     return [record for record in records if record is not None and now - record.made_at > OLD_DAYS * DAY_MS]
 
@@ -91,9 +91,9 @@ def status_of(home: Path) -> TreeStatus:
 
 
 def remove(home: Path) -> TreeStatus:
-    """Remove a tree with its home if the rule allows it; return its state before.
+    """Remove a tree with its home if the rule allows it; return its state before the removal.
 
-    Refs and branches stay, but the ref of a base that a branch has anyway. So do trees that were given up, with their
+    Refs and branches stay, except the ref of a base that a branch contains anyway. Abandoned trees stay too, with their
     records.
     """
     found = status_of(home)
@@ -112,12 +112,12 @@ def remove(home: Path) -> TreeStatus:
 
 
 def user_of(path: str) -> int | None:
-    """Return a process that works in a directory; None if there is none, or none can be seen (not Linux)."""
+    """Return the id of a process that works in a directory; None if there is none, or if it is unknown (not Linux)."""
     return next((pid for pid, cwd in _directories() if cwd == path or cwd.startswith(path + os.sep)), None)
 
 
 def _remove_home(home: Path) -> None:
-    """Remove a home but for trees that were given up, and their records."""
+    """Remove a home, except for abandoned trees and their records."""
     stays = set()
     for file, record in abandoned_records(home).items():
         if os.path.lexists(record.path):
@@ -157,7 +157,7 @@ def _count(paths: list[str]) -> str:
 
 
 def _directories() -> Iterator[tuple[int, str]]:
-    """Yield the processes that can be seen, with their working directories (Linux; elsewhere none)."""
+    """Yield the visible processes with their working directories (on Linux; elsewhere none)."""
     try:
         names = os.listdir("/proc")
     except OSError:
@@ -171,10 +171,10 @@ def _directories() -> Iterator[tuple[int, str]]:
 
 
 def _delete_base(tree: Tree) -> None:
-    """Delete the ref of the base if a branch has the base, so that nothing is lost with it."""
+    """Delete the ref of the base if a branch contains the base, so that nothing is lost."""
     git = tree.repository.git
     try:
         if git.text("for-each-ref", "--count=1", "--contains", tree.record.base, "refs/heads"):
             git.run("update-ref", "-d", f"{tree.refs}/base", tree.record.base)
     except GitError:
-        pass  # it was deleted or moved by somebody; it costs nothing
+        pass  # somebody deleted or moved it; keeping it costs nothing

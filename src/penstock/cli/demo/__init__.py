@@ -1,4 +1,4 @@
-"""`penstock demo`: replay of the recording beside this file at its real pace."""
+"""`penstock demo`: replays the recording beside this file at its original pace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.cli.parser import Parser
 from penstock.cli.replay import replay_file, with_display
 
 RECORDING = next(Path(__file__).parent.glob("*.ndjson"))
-"""Path of the recording; its name is that of its agent."""
+"""Path of the recording, which is named after its agent."""
 
 INTRO = f"""\
 A real agent at work, replayed at its pace; only the model's words are scripted.

@@ -1,4 +1,4 @@
-"""`penstock doc`: a document in which an agent answers. Each command of it is a function of one of the modules here."""
+"""`penstock doc`: a document in which an agent answers. Each of its commands is in a module of this package."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMMANDS = {
     "status": "penstock.cli.doc.status",
     "watch": "penstock.cli.doc.watch",
 }
-"""Module of each command; its function `command` runs the command. A file of the same name is written `./status`."""
+"""Module of each command; its function `command` runs the command. A file with such a name is written `./status`."""
 
 
 def command(args: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""`penstock doc FILE.md`: ask an agent what is new in a document, show its work, and publish the reply there."""
+"""`penstock doc FILE.md`: asks an agent what is new in a document, shows its work, and publishes the reply there."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _options(args: list[str]) -> DocOptions:
 
 
 class DocCommand:
-    """Answer to one document, shown at the terminal."""
+    """Command that answers one document and shows the work at the terminal."""
 
     def __init__(self, options: DocOptions, config: Config) -> None:
         if options.agent is not None and len(split_names(options.agent)) > 1:
@@ -166,14 +166,14 @@ class DocCommand:
             self._commit(answer)
 
     def _notify(self, lines: Iterable[str]) -> None:
-        """Write each of these lines, unless it was written before."""
+        """Write those of these lines that were not written before."""
         for line in lines:
             if line not in self._notified:
                 self._notified.add(line)
                 notify_problem(line)
 
     def _commit(self, answer: DocumentAnswer) -> None:
-        """Commit the document; a commit that fails leaves the reply in it."""
+        """Commit the document. If the commit fails, the reply stays in the document."""
         try:
             commit_document(Path(answer.path), answer.agent)
         except PenstockError as error:
@@ -182,12 +182,12 @@ class DocCommand:
 
 
 def nothing_new(*, is_begun: bool) -> str:
-    """Return that a document has nothing to ask; `is_begun`: whether it was ever asked."""
+    """Return the message that a document has nothing to ask. `is_begun`: whether something was ever asked."""
     return "nothing new since the last reply" if is_begun else "there is no question in it yet"
 
 
 def lines_of(answer: DocumentAnswer) -> list[str]:
-    """Return the messages about an answer, besides the agent's work."""
+    """Return the messages about an answer that are not part of the agent's work."""
     path = os.path.relpath(answer.path)
     lines = list(answer.notes)
     if answer.result is None:

@@ -1,4 +1,4 @@
-"""`penstock doc diff`: show what is new in a document since the last reply."""
+"""`penstock doc diff`: shows what is new in a document since the last reply."""
 
 from __future__ import annotations
 

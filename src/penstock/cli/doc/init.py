@@ -1,4 +1,4 @@
-"""`penstock doc init`: begin a document."""
+"""`penstock doc init`: begins a document."""
 
 from __future__ import annotations
 

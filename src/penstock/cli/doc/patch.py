@@ -1,4 +1,4 @@
-"""`penstock doc patch`: change a component of a document as an agent would."""
+"""`penstock doc patch`: changes a component of a document as an agent would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`penstock doc recover`: publish a reply missing from its document."""
+"""`penstock doc recover`: publishes a reply that is missing from its document."""
 
 from __future__ import annotations
 

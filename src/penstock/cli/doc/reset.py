@@ -1,4 +1,4 @@
-"""`penstock doc reset`: forget the replies and the conversation of a document."""
+"""`penstock doc reset`: forgets the replies and the conversation of a document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`penstock doc status`: the documents that were answered, and what is new or waits in them."""
+"""`penstock doc status`: lists the documents that were answered, and what is new or waits in them."""
 
 from __future__ import annotations
 

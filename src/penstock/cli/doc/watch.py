@@ -1,4 +1,4 @@
-"""`penstock doc watch`: answer documents whenever their user ends the text with a line `/send`."""
+"""`penstock doc watch`: answers a document whenever its user ends the text with a line `/send`."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class _Answers:
         self._config = config
 
     def submit(self, document: WatchedDocument) -> bool:
-        """Answer a document; return whether to go on."""
+        """Answer a document; return whether to continue watching."""
         name = os.path.relpath(document.path)
         answering = DocCommand(msgspec.structs.replace(self._options, file=str(document.path)), self._config)
         try:

@@ -1,1 +1,1 @@
-"""`penstock loop`: words to loops, and loops to lines. The rules of a loop are in `penstock.loop`."""
+"""`penstock loop`: turns arguments into loops, and loops into lines. `penstock.loop` has the rules of a loop."""

@@ -1,4 +1,4 @@
-"""`penstock loop --ask`: questions and plans that a loop has ended with are put to the user at the terminal."""
+"""`penstock loop --ask`: asks the user at the terminal if a loop has ended with a question or a plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.loop.state import LoopState
 
 
 def check_terminal(options: Namespace) -> None:
-    """Check that there is somebody who can be asked, if that is wanted.
+    """Check that there is a user to ask, if asking is wanted.
 
     Raises:
         UsageError: there is no terminal.
@@ -23,7 +23,7 @@ def check_terminal(options: Namespace) -> None:
 
 
 def answer_of_user(state: LoopState) -> str:
-    """Return what the user answers to a loop that waits for it; "" if it does not wait, or if nothing is typed."""
+    """Return the user's answer to a loop that waits for one; "" if it does not wait, or nothing is typed."""
     if state.ended is None or state.ended.status != NEEDS_PERSON:
         return ""
     if state.question:

@@ -1,4 +1,4 @@
-"""A loop as one JSON object, for `penstock loop status --json`."""
+"""JSON object of a loop, for `penstock loop status --json`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.loop.state import LoopState
 
 
 class LoopLine(msgspec.Struct, omit_defaults=True):
-    """One loop as JSON, for `penstock loop status --json`."""
+    """JSON object of one loop, for `penstock loop status --json`."""
 
     loop: str
     repository: str
@@ -23,7 +23,7 @@ class LoopLine(msgspec.Struct, omit_defaults=True):
     head: str
     cost_is_known: bool = True
     directory: str | None = None
-    """Directory of the tree in which all work, if it is not the top."""
+    """Directory of the tree in which all agents work, if it is not the top."""
     path: str | None = None
     process: int | None = None
     status: int | None = None
@@ -32,13 +32,13 @@ class LoopLine(msgspec.Struct, omit_defaults=True):
     resets_at: int | None = None
     question: str | None = None
     look_at: tuple[str, ...] = ()
-    """Tests, and files that the checks read, that differ from the base."""
+    """Tests and other files that the checks read, if they differ from the base."""
     green_with_base_tests: bool | None = None
     put_back_settings: tuple[str, ...] = ()
     repository_changes: tuple[str, ...] = ()
-    """Changes of the user's repository that were seen after steps, each with how to undo it."""
+    """Changes of the user's repository that were found after steps, each with the command to undo it."""
     held: bool = False
-    """An edit of the prompt, or a message, waits to be confirmed."""
+    """True if an edit of the prompt or a message waits for confirmation."""
 
 
 def json_line(state: LoopState, process: int | None) -> LoopLine:

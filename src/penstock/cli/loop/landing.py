@@ -1,4 +1,4 @@
-"""`penstock loop land` and `loop clean`: results go to the user's branch, and unneeded trees are removed."""
+"""`penstock loop land` and `loop clean`: land results on the user's branch, and remove unneeded trees."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from penstock.repo.leftovers import clean_leftovers, days_ago
 from penstock.repo.trees import TreeStatus, home_of, status_of
 
 NOT_LANDED = 4
-"""Exit status if the result was not landed and the user has to do something."""
+"""Exit status if the result was not landed and the user has to act."""
 
 
 def land(found: LoopFolder, *, squash: bool, unchecked: bool, resolves: bool) -> int | NotLanded:
     """Land the result of a loop, remove its tree, and return the exit status.
 
-    With `resolves`, a result that an agent can change so that it lands is returned instead of reported.
+    With `resolves`, a result that an agent could still make land is returned instead of reported.
     """
     check = None if unchecked else MergeCheck(data_path(), found, _show_check)
     result, trees = land_loop(data_path(), found, squash=squash, check=check)
@@ -55,7 +55,7 @@ def _kept_line(status: TreeStatus | None) -> str:
 
 
 def clean_loops(found: Iterable[LoopFolder], options: Namespace) -> int:
-    """Remove the trees of finished loops, with --refs also their refs, and print why others stay."""
+    """Remove the trees of finished loops, with --refs their refs too, and print why others stay."""
     rows = []
     for loop in found:
         cleaned = (_cleaned(loop, name, dry=options.dry_run) for name in tree_names(loop.state.settings, loop.id))
@@ -67,7 +67,7 @@ def clean_loops(found: Iterable[LoopFolder], options: Namespace) -> int:
 
 
 def _cleaned_leftovers(loop: LoopFolder, days: float | None, *, dry: bool) -> list[tuple[str, str, str]]:
-    """Return what was done with what the trees of a loop have left beside them, its place, and why."""
+    """Return what was done with the leftovers of a loop's trees, their place, and why."""
     rows = []
     for name in tree_names(loop.state.settings, loop.id):
         try:

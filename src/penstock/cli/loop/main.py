@@ -96,10 +96,10 @@ Describe the result that you want, and what must not change.
 """
 
 POLL_SECONDS = 0.25
-"""Seconds between two looks whether a loop has ended that was stopped."""
+"""Seconds between two checks whether a stopped loop has ended."""
 
 STOP_SECONDS = 30.0
-"""Seconds to wait for the end of a loop that was stopped with --now: its agent has time to end by itself."""
+"""Seconds to wait for the end of a loop that was stopped with --now: its agent gets time to exit."""
 
 
 def command(args: list[str]) -> int:
@@ -217,14 +217,14 @@ def _one(rest: list[str]) -> str | None:
 
 
 def _loops_to_clean(options: Namespace) -> list[LoopFolder]:
-    """Return the loops of this repository, or all: the trees of others are not even looked at."""
+    """Return the loops of this repository, or all. The trees of other repositories are not read."""
     root = None if options.all else root_of(current_directory())
     found = loops(data_path())
     return [it for it in found if root is None or root in (it.state.began.repository, it.state.path)]
 
 
 def _find(name: str | None) -> LoopFolder:
-    """Return the loop of a name, or the newest of the repository, which is named if there are others."""
+    """Return the loop with this name, or the newest loop of the repository; print its name if there are others."""
     if name is not None:
         return find_loop(data_path(), name, current_directory())
     here = loops_here(data_path(), current_directory())
@@ -234,14 +234,14 @@ def _find(name: str | None) -> LoopFolder:
 
 
 def _find_running(name: str | None, example: str) -> LoopFolder:
-    """Return the loop that a command changes: the one that runs, or of a name."""
+    """Return the loop that a command changes: the running one, or the one with this name."""
     found = find_running(data_path(), name, current_directory(), example=example)
     check_outside(found.state.began)
     return found
 
 
 def _find_outside(name: str | None) -> LoopFolder:
-    """Return the loop that a command changes, which no agent and no check may do."""
+    """Return the loop that a command changes. Agents and checks may not change loops."""
     found = _find(name)
     check_outside(found.state.began)
     return found
@@ -257,7 +257,7 @@ def _begin(prompt: Path, options: Namespace, display: DisplayOptions) -> int:
     if read_prompt(prompt) == STARTER:
         raise UsageError(f"{prompt} does not say what is to be done yet", expected="your own words in it")
     _check_agents(settings, config, trust=options.trust)
-    LoopConfig(config, trust=options.trust).value("notify")  # may need --trust, which is said before the work
+    LoopConfig(config, trust=options.trust).value("notify")  # may need --trust, which is reported before the work
     if options.dry_run:
         return _dry_run(prompt, settings_state(prompt, options, config))
     check_sandbox(settings)
@@ -272,10 +272,10 @@ def _begin(prompt: Path, options: Namespace, display: DisplayOptions) -> int:
 
 
 def _check_agents(settings: Settings, config: Config, *, trust: bool) -> None:
-    """Check that all agents can be run as asked. Of a chain only the first one has to be installed.
+    """Check that all agents can be run as requested. Only the first agent of a chain has to be installed.
 
     Raises:
-        UsageError: one cannot.
+        UsageError: one of them cannot be run.
     """
     for role in filter(None, (settings.work, *settings.reviews, settings.plan, settings.judge)):
         for number, agent in enumerate(role.agents):
@@ -328,7 +328,7 @@ def _resume(name: str | None, options: Namespace, display: DisplayOptions) -> in
 
 
 def _land(found: LoopFolder, options: Namespace, display: DisplayOptions) -> int:
-    """Land a result. With --resolve, conflicts or red checks on the merge are one more round instead."""
+    """Land a result. With --resolve, conflicts or failed checks on the merge start another round instead."""
     become_subreaper()
     landed = land(found, squash=options.squash, unchecked=options.unchecked, resolves=options.resolve)
     if isinstance(landed, int):
@@ -353,7 +353,7 @@ def _check_landed(state: LoopState) -> None:
 
 
 def settings_state(prompt: Path, options: Namespace, config: Config) -> LoopState:
-    """Return the state of a loop that has just begun, without making anything."""
+    """Return the state of a loop that has just begun. Nothing is created."""
     settings = settings_of(options, LoopConfig(config, trust=options.trust))
     repository = repository_of(prompt)
     base = repository.head() or ""
@@ -407,7 +407,7 @@ def _init() -> int:
 
 
 def _before_begin() -> str:
-    """Return the line about what a loop needs before it can begin here; "" if it can."""
+    """Return the line about what is missing before a loop can begin here; "" if it can begin."""
     try:
         Repository.at(current_directory()).author()
     except UsageError as error:

@@ -40,10 +40,10 @@ OF_NEW_LOOPS = (
     ),
     *("timeout", "check_timeout", "sandbox", "check_network", "keep_session", "hooks", "sign", "name"),
 )
-"""Options of a loop that begins: its settings never change afterwards."""
+"""Options of a new loop, whose settings do not change afterwards."""
 
 DISPLAY = DisplayOptions.__struct_fields__
-"""Options of what is shown of the agents' work."""
+"""Options of how the agents' work is shown."""
 
 COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "init": ("Write a PROMPT.md to begin with.", ()),
@@ -60,20 +60,20 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "clean": ("Remove the trees of loops that have landed.", ("dry_run", "all", "refs", "older_than")),
 }
-"""Commands about a loop that has begun, each with its summary and its options. A file of the same name
-is written `./status`."""
+"""Commands about an existing loop, each with its summary and its options. A file with such a name is written
+`./status`."""
 
 OF_COMMANDS = ("json", "diff", "now", "squash", "resolve", "discard", "refs")
 """Options that a new loop does not have."""
 
 NEEDS_TRUST = ("check", "setup", "copy", "notify", "allow", "check_network")
-"""Keys of `[loop]` and its roles that start programs, copy files, or permit agents to. Those of a project's own file
-count only with --trust."""
+"""Keys of `[loop]` and its roles that start programs, copy files, or give agents permission to. In a project's own file
+they count only with --trust."""
 
 MAX_CANDIDATES = 8
-"""Candidates of a round: each has a tree and a running agent, which is what one machine does at once."""
+"""Maximum number of candidates of a round: each has a tree and a running agent, and one machine can run no more."""
 PLANS = ("auto", "ask")
-"""Values of `--plan`; the first one is that of the flag alone."""
+"""Values of `--plan`. The first one is the value of the flag alone."""
 
 LIMITS = ("rounds", "time", "wait", "cost", "tokens")
 """Keys of `[loop]` that limit what a loop may use."""
@@ -133,7 +133,7 @@ def settings_flags(made: Parser) -> None:
 
 
 def with_plan(words: Sequence[str]) -> list[str]:
-    """Return words in which `--plan` has a value: the word after it may be the prompt."""
+    """Return words in which `--plan` always has a value, since the word after it may be the prompt."""
     followers = [*words[1:], ""]
     return [
         f"--plan={PLANS[0]}" if word == "--plan" and after not in PLANS else word
@@ -142,10 +142,10 @@ def with_plan(words: Sequence[str]) -> list[str]:
 
 
 def check_options(words: Namespace, parser: Parser) -> None:
-    """Check that a command has only options of its own, whether it begins a loop or is about one.
+    """Check that all options apply to the command, whether it begins a loop or is about one.
 
     Raises:
-        UsageError: it has another one.
+        UsageError: it has an option that does not apply.
     """
     command = words.words[0] if words.words[0] in COMMANDS else None
     for name, value in vars(words).items():
@@ -165,7 +165,7 @@ def check_options(words: Namespace, parser: Parser) -> None:
 
 
 class LoopConfig:
-    """Values of `[loop]`. Without trust those of the project start no programs, and only lower the user's limits."""
+    """Values of `[loop]`. Without trust, the project's values start no programs and only lower the user's limits."""
 
     def __init__(self, config: Config, *, trust: bool) -> None:
         self.config = config
@@ -176,7 +176,7 @@ class LoopConfig:
         """Return the value of a key.
 
         Raises:
-            UsageError: the project sets it, and is not trusted to.
+            UsageError: the project sets the key without being trusted to.
         """
         setting = self._settings.get(("loop", *path))
         if setting is None:
@@ -252,10 +252,10 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
 
 
 def default_worker(words: Namespace, config: LoopConfig) -> str | None:
-    """Return the agent that works by default: the first one that is installed. None if one is named.
+    """Return the default agent: the first one that is installed. None if one is named.
 
     Raises:
-        UsageError: none is installed.
+        UsageError: no agent is installed.
     """
     is_named = words.work or _candidates(words, config) or config.value("work", "agents", default=())
     return None if is_named else installed_agent(config.config)
@@ -266,7 +266,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _agents(text: str | None, config: LoopConfig, role: str, words: Namespace | None) -> RoleAgents | None:
-    """Return the agents of a role. Flags, which are about the worker alone, take precedence over the configuration."""
+    """Return the agents of a role. Flags, which apply only to the worker, take precedence over the configuration."""
     names = _names(text) if text else tuple(config.value(role, "agents", default=()))
     if not names:
         return None

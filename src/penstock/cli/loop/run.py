@@ -1,4 +1,4 @@
-"""A loop in the foreground: its agents are shown as `penstock run` shows them, and each step has a line on stderr."""
+"""Loop in the foreground: its agents are shown as by `penstock run`, and each step has a line on stderr."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 NOTIFY_SECONDS = 10.0
-"""Time limit in seconds of the user's command that is run at the end."""
+"""Timeout in seconds for the user's command at the end of a loop."""
 
 MAX_REASON_CHARS = 10_000
-"""Characters of a reason that the user's command gets: one variable of a program may have 128 KiB."""
+"""Maximum characters of a reason that the user's command gets: one environment variable may have 128 KiB."""
 
 
 class Display:
@@ -52,7 +52,7 @@ class Display:
         self._screen = Screen(options)
         self._output = sink_output(options.to)
         self._shown: dict[Run, tuple[Showing, HistoryWriter | None]] = {}
-        """Runs that are shown: several while candidates work side by side."""
+        """Runs that are shown; several while candidates work side by side."""
         self._before = state
 
     def row(self, row: AnyRow, state: LoopState) -> None:
@@ -87,7 +87,7 @@ class Display:
 
 
 def run_loop(journal: Journal, config: Config, options: DisplayOptions, data: Path, *, trust: bool) -> int:
-    """Run a loop to its end, write what came of it, and return the exit status."""
+    """Run a loop to its end, write its result, and return the exit status."""
     display = Display(options, config, data, str(journal.folder), fold(journal.rows))
     engine = Engine(journal, config, display, trust=trust)
     stops = 0

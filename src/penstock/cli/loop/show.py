@@ -1,4 +1,4 @@
-"""`penstock loop show`: one round in full, with what its agents said, what its checks printed, and what it changed."""
+"""`penstock loop show`: shows one round in full: the replies of its agents, the output of its checks, its changes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from penstock.repo.diffs import patch_between, size_between, stat_between
 from penstock.repo.repository import Repository
 
 MAX_FILES = 20
-"""Files of the whole change that are named; their number and the sum of the lines are printed of all."""
+"""Maximum number of changed files that are named; the number of files and the sum of lines include all."""
 
 MAX_DIFF_CHARS = 1_000_000
-"""Characters of a diff that are shown: more than a person reads, and `git show` has the rest."""
+"""Maximum characters of a diff that are shown: more than a person reads, and `git show` has the rest."""
 
 
 def round_number(state: LoopState, word: str | None) -> int:
@@ -42,7 +42,7 @@ def round_number(state: LoopState, word: str | None) -> int:
 
 
 def changes_text(state: LoopState) -> str:
-    """Return the files that a loop has changed, and the size of what is in no commit; "" if there are none."""
+    """Return the files that a loop has changed, and the size of uncommitted changes; "" if there are none."""
     try:
         git = Repository.at(Path(state.began.repository)).git
         head = (
@@ -60,7 +60,7 @@ def changes_text(state: LoopState) -> str:
 
 
 def round_text(loop: LoopFolder, rows: Sequence[AnyRow], number: int, *, with_diff: bool) -> str:
-    """Return one round in full, or with `with_diff` what it changed, as a patch."""
+    """Return one round in full; or, with `with_diff`, its changes as a patch."""
     it = loop.state.rounds[number - 1]
     if with_diff:
         return _diff(loop.state, it) or "Nothing was changed.\n"

@@ -1,4 +1,4 @@
-"""Texts of a loop for people: one line a step, the table of rounds, and what to type next."""
+"""Texts of a loop for people: one line per step, the table of rounds, and what to type next."""
 
 from __future__ import annotations
 
@@ -48,16 +48,17 @@ from penstock.loop.steps import (
 from penstock.sinks.sanitize import clean_line
 
 MAX_OUTPUT_LINES = 15
-"""Last lines of a failed command that are shown at the end: they have the reason, and the table stays in sight."""
+"""Number of last lines of a failed command that are shown at the end: they have the reason, and the table stays
+visible."""
 
 MAX_DIFF_LINES = 60
-"""Lines of an edit of the prompt that are shown."""
+"""Maximum number of lines shown of an edit to the prompt."""
 
 MAX_REPLY_LINES = 12
-"""Number of lines of the last reply at the end of an unfinished loop."""
+"""Maximum number of lines of the last reply at the end of an unfinished loop."""
 
 MAX_REPLY_CHARS = 400
-"""Last characters of each of these lines."""
+"""Maximum characters of each of these lines; the last ones are shown."""
 
 END_WORDS = {
     0: "done",
@@ -71,10 +72,10 @@ END_WORDS = {
     130: "stopped",
     143: "stopped",
 }
-"""Exit statuses in words."""
+"""Words for the exit statuses."""
 
 MAX_TASK_CHARS = 40
-"""Characters of a task in a table, so that a row fits into a usual terminal."""
+"""Maximum characters of a task in a table, so that a row fits into a common terminal."""
 
 
 def step_line(row: AnyRow, state: LoopState, before: LoopState | None) -> str:
@@ -118,7 +119,7 @@ def step_line(row: AnyRow, state: LoopState, before: LoopState | None) -> str:
 
 
 def _put_back_line(row: StepEnded, before: LoopState | None) -> str:
-    """Return the line about files that were put back after a step; "" if there were none."""
+    """Return the line about files that were put back after a step; "" if none were."""
     if not isinstance(row.result, AgentEnded | CommandEnded | Committed) or not row.result.put_back_settings:
         return ""
     step = before.open.get(row.step) if before is not None else None
@@ -170,7 +171,7 @@ def _result_line(row: StepEnded, state: LoopState, step: object) -> str:
 
 
 def _who(step: RunAgent | RunCheck | RunSetup, state: LoopState) -> list[str]:
-    """Return the name of the candidate that a step is about, unless the step names it anyway."""
+    """Return the name of the candidate that a step is about, unless the step already names it."""
     if not step.candidate or (isinstance(step, RunAgent) and step.role == "work"):
         return []
     return [state.settings.candidate_labels[step.candidate - 1]]
@@ -184,7 +185,7 @@ def _what(step: RunAgent, state: LoopState) -> str:
 
 
 def _in_directory(state: LoopState) -> str:
-    """Return the directory of the tree in which all work; "" if it is the top."""
+    """Return the directory of the tree in which all agents work; "" if it is the top."""
     return f"in {state.began.directory}" if state.began.directory else ""
 
 
@@ -237,7 +238,7 @@ def cost_text(state: LoopState) -> str:
 
 
 def task_text(text: str) -> str:
-    """Return the first line of a task, which may be cut."""
+    """Return the first line of a task, shortened if it is long."""
     first = text.strip().partition("\n")[0]
     return first if len(first) <= MAX_TASK_CHARS else first[: MAX_TASK_CHARS - 1] + "…"
 
@@ -248,7 +249,7 @@ def cost_text_of(cost_usd: float) -> str:
 
 
 def rounds_table(state: LoopState, now: int | None = None) -> str:
-    """Return the rounds of a loop as a table; "" before the first one. With `now` the time of an open step counts."""
+    """Return the rounds of a loop as a table; "" before the first one. With `now`, the time of an open step counts."""
     if not state.rounds:
         return ""
     running = now - state.open_since if now is not None and state.open else 0
@@ -304,7 +305,7 @@ def _look_at_candidate(state: LoopState) -> list[str]:
 
 
 def end_text(state: LoopState, changes: str = "") -> str:
-    """Return what is written at the end: the rounds, the sum, and what to type next.
+    """Return the text at the end: the rounds, the totals, and what to type next.
 
     `changes`: the files that the loop has changed, with their figures.
     """
@@ -332,7 +333,7 @@ def end_text(state: LoopState, changes: str = "") -> str:
 
 
 def _last_words(state: LoopState) -> str:
-    """Return the end of an unfinished loop's last reply, unless the reason has it; "" if there is none."""
+    """Return the end of an unfinished loop's last reply, unless the reason contains it; "" if there is none."""
     replies = [(it.agent, it.work.reply) for it in state.rounds if it.work is not None and it.work.reply.strip()]
     if state.ended is None or state.ended.status == 0 or not replies:
         return ""
@@ -346,7 +347,7 @@ def _last_words(state: LoopState) -> str:
 
 
 def _failed_output(state: LoopState) -> str:
-    """Return the end of what the setup, or the check of the last round, printed when it failed; "" if none did."""
+    """Return the end of the output of the failed setup or failed check of the last round; "" if neither failed."""
     red, command = state.setup_failed, state.settings.setup
     if red is None and state.rounds:
         red, command = state.rounds[-1].red, state.rounds[-1].red_command
@@ -361,7 +362,7 @@ def _confirm_command(state: LoopState) -> str:
 
 
 def held_text(state: LoopState) -> str:
-    """Return what waits to be confirmed: the edit of the prompt as a diff, and messages; "" if nothing does."""
+    """Return the edit of the prompt, as a diff, and the messages that wait for confirmation; "" if there are none."""
     if not state.has_held:
         return ""
     lines = _diff_lines(state.prompt, state.held_prompt) if state.held_prompt else []
@@ -371,7 +372,7 @@ def held_text(state: LoopState) -> str:
 
 
 def decided_text(decided: HeldDecided, state: LoopState) -> str:
-    """Return what a person confirms or discards."""
+    """Return a phrase for what a person confirms or discards."""
     lines = _diff_lines(state.prompt, decided.prompt) if decided.prompt else []
     lines += [f"message: {row.text}" for row in state.held_messages if row.letter in decided.letters]
     return "".join(f"  {one_line(line)}\n" for line in lines)
@@ -384,12 +385,12 @@ def _diff_lines(old: str, new: str) -> list[str]:
 
 
 def end_reason(ended: LoopEnded) -> str:
-    """Return why a loop has ended, with the time from which on agents can be used again."""
+    """Return why a loop has ended, with the time from which agents can be used again."""
     return ended.reason + (f" at {local_time(ended.resets_at)}" if ended.resets_at is not None else "")
 
 
 def next_commands(state: LoopState) -> list[str]:
-    """Return the commands that a user may want next, each with what it is for."""
+    """Return the commands that a user may want next, each with its purpose."""
     loop, status = state.began.loop, state.ended.status if state.ended is not None else None
     if status == 0:
         return [f"to merge it:       penstock loop land {loop}"]
@@ -426,13 +427,13 @@ def _more_money(state: LoopState) -> str:
 
 
 def status_text(state: LoopState, process: int | None, changes: str = "", now: int = 0) -> str:
-    """Return the state of a loop in full.
+    """Return the complete state of a loop as text.
 
     Args:
         state: the loop.
         process: the process that runs it, if there is one.
         changes: the files that the loop has changed, with their figures.
-        now: time in milliseconds since 1970, for the step that runs.
+        now: time in milliseconds since 1970, for the running step.
     """
     began = state.began
     lines = [
@@ -467,7 +468,7 @@ def _how(state: LoopState, process: int | None) -> str:
 
 
 def _budget_left(state: LoopState) -> list[str]:
-    """Return what is used of each limit, and what is left of it."""
+    """Return how much of each limit is used, and how much is left."""
     used, limit, left = state.used, state.budget, state.unfinished_budget()
     parts = [f"{used.rounds} of {limit.rounds} rounds, {left.rounds} left"]
     if limit.ms is not None and left.ms is not None:
@@ -481,7 +482,7 @@ def _budget_left(state: LoopState) -> list[str]:
 
 
 def _running(step: Step, state: LoopState) -> list[str]:
-    """Return a step that runs, in words."""
+    """Return words for a running step."""
     match step:
         case RunAgent():
             return [_place(step.round), *_who(step, state), _what(step, state)]

@@ -1,4 +1,4 @@
-"""Client of the server that runs on this machine, for the operator's commands: `penstock link`, `penstock chats`."""
+"""Client of the server on this machine, for the operator's commands: `penstock link`, `penstock chats`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from penstock.config.rules import PATH
 from penstock.errors import TransportError, UsageError
 
 SECONDS = 15.0
-"""Timeout in seconds of the request: longer than a server waits for its database."""
+"""Timeout in seconds for a request: longer than a server waits for its database."""
 
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
-"""Bytes of the largest answer: the events of a turn with many large results have some megabytes."""
+"""Maximum bytes of an answer: the events of a turn with many large results have several megabytes."""
 
 Answer = TypeVar("Answer")
 
@@ -71,7 +71,7 @@ class ServerClient:
     """Client of the server that runs with a data directory.
 
     Raises:
-        UsageError: none runs, or its token cannot be read.
+        UsageError: no server is running, or its token cannot be read.
     """
 
     def __init__(self, options: ServerOptions) -> None:
@@ -88,7 +88,7 @@ class ServerClient:
         """Return the answer to a request, as JSON of this kind.
 
         Raises:
-            UsageError: the token is not that of the server, or it rejects the request.
+            UsageError: the token is not the server's, or the server rejects the request.
             TransportError: the server does not answer, or cannot do it now.
         """
         data = self._answer(method, path, body)
@@ -98,7 +98,7 @@ class ServerClient:
             raise _silent(error) from error
 
     def lines(self, path: str) -> Sequence[msgspec.Raw]:
-        """Return the lines of an answer in NDJSON; raises what `ask` raises."""
+        """Return the lines of an answer in NDJSON; raise the errors of `ask`."""
         return [msgspec.Raw(line) for line in self._answer("GET", path).splitlines()]
 
     def _answer(self, method: str, path: str, body: object = None) -> bytes:
@@ -125,7 +125,7 @@ class ServerClient:
 
 
 def _token(file: Path | None) -> str:
-    from penstock.chat.web.auth import TOKEN_VARIABLE, check_token, read_token  # the completion needs the parser only
+    from penstock.chat.web.auth import TOKEN_VARIABLE, check_token, read_token  # completion needs only the parser
 
     if TOKEN_VARIABLE in os.environ:
         return check_token(os.environ[TOKEN_VARIABLE], TOKEN_VARIABLE)

@@ -1,4 +1,4 @@
-"""Options that name the store and the node: of `penstock serve`, and of the commands for its store."""
+"""Options that name the store and the node, for `penstock serve` and the commands for its store."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ def add_node_options(parser: argparse.ArgumentParser) -> None:
 
 
 def store_url(options: NodeOptions) -> str | None:
-    """Return the URL of the store in PostgreSQL, and remove it from the environment; None if none is named.
+    """Return the URL of the store in PostgreSQL, and remove it from the environment; None if no store is named.
 
     Raises:
-        UsageError: it cannot be used, two are named, the extra is not installed, or agents are to get its variables.
+        UsageError: the URL cannot be used, two are named, the extra is not installed, or agents would get its
+            variables.
     """
     url = store_options.store_url(options)
     if url is None and options.node is not None:
@@ -45,6 +46,6 @@ def node_name(options: NodeOptions) -> str:
     """Return the name of this node.
 
     Raises:
-        UsageError: the host name cannot be one.
+        UsageError: the host name is not a valid name of a node.
     """
     return options.node or string(NODE_NAME)(socket.gethostname().partition(".")[0])

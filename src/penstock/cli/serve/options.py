@@ -13,15 +13,15 @@ from penstock.cli.serve.node_options import NodeOptions, add_node_options
 from penstock.config.rules import ABOVE_0, PATH, Rule, whole
 
 MOST_RUNS = 1000
-"""Largest number of agents at work at once: more is a typing error on any machine."""
+"""Maximum number of agents that work at once: more is a typing error on any machine."""
 MOST_CHATS = 1_000_000
-"""Largest number of chats: the process would need some gigabytes for more, and a browser could not show them."""
+"""Maximum number of chats: for more, the process would need several gigabytes, and a browser could not show them."""
 VARIABLE_NAME = Rule(
     lambda value: re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value) is not None,
     "the name of a variable, which agents get with the value that it has",
 )
 MAX_AMOUNT = 1_000_000_000
-"""Upper bound of days or megabytes: beyond any real amount, and still countable in milliseconds and bytes."""
+"""Maximum number of days or megabytes: more than any real amount, and still countable in milliseconds and bytes."""
 AMOUNT = Rule(lambda value: ABOVE_0.fits(value) and value < MAX_AMOUNT, f"a number above 0 and below {MAX_AMOUNT:,}")
 
 EXAMPLES = """\

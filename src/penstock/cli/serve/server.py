@@ -47,7 +47,7 @@ from penstock.run.history import History
 from penstock.sinks.sanitize import clean
 
 SPARE_FILES = 512
-"""Open files for everything except connections: agents, the log, the page."""
+"""Number of open files for everything except connections: agents, the log, the page."""
 
 TOKEN, BROWSERS, OPENED = "token", "browsers.json", "open.html"
 """Files of the data directory: chats, token, signed-in browsers and, while the server runs, the file of `--open`."""
@@ -66,26 +66,27 @@ OWN = {
     "caches",
     "confined",
 }
-"""First parts of the names of what Penstock keeps in a data directory."""
+"""First parts of the names of Penstock's files in a data directory."""
 
 SHARED_COOKIE = "penstock"
-"""Name of the cookie of several machines: one that has a port in it would differ from node to node."""
+"""Name of the cookie with several machines: a name with the port would differ between nodes."""
 
 DAY_MS = 24 * 60 * 60 * 1000
 MB = 1_000_000
 
 COLLECTION_OBJECTS = 5_000
-"""Objects that are made, and not freed, before the youngest are searched for cycles; Python's own number is 700."""
+"""Number of objects that are allocated and not freed before a garbage collection of the youngest generation. Python's
+default is 700."""
 
 OPENER = """
 import os, sys, webbrowser
 if not webbrowser.open(sys.argv[1]):
     os.write(2, b"penstock: no browser could be opened\\n")
 """
-"""Program that opens an address in a browser; one in the terminal has the terminal until it ends."""
+"""Program that opens an address in a browser. A text browser has the terminal until it ends."""
 
 DETACHED = "import subprocess, sys; subprocess.Popen([sys.executable, '-I', '-c', *sys.argv[1:]])"
-"""Program that starts another one, which then has no parent among Penstock's processes."""
+"""Program that starts another program, whose parent is then not a process of Penstock."""
 
 _log = logging.getLogger("penstock.gateway")
 
@@ -97,7 +98,7 @@ def run(options: ServeOptions) -> int:
         UsageError: the server cannot run with these options.
         TransportError: the log fails.
     """
-    current_directory()  # before anything is made
+    current_directory()  # before anything is created
     config = configured()
     token = _take_token()
     url = store_url(options)
@@ -122,18 +123,18 @@ def run(options: ServeOptions) -> int:
 
 
 def _collect_seldom() -> None:
-    """Collect garbage less often: events have no cycles, and what is loaded by now stays until the end."""
+    """Collect garbage less often: events have no cycles, and everything loaded by now stays until the end."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECTION_OBJECTS)
 
 
 def _close_directory(data: Path) -> None:
-    """Make the data directory private if it is this user's, and was not: it has the token, and the names of chats.
+    """Make the data directory private if this user owns it: it has the token and the names of chats.
 
     Raises:
-        UsageError: others can read it, and it has files that are not Penstock's, which others may need: nobody who
-            names `/` or a home directory means to close it.
+        UsageError: others can read it, and it has files that are not Penstock's. Others may need them: a user who names
+            `/` or a home directory does not mean to make it private.
     """
     found = data.stat()
     mode = stat.S_IMODE(found.st_mode)
@@ -205,7 +206,7 @@ async def _serve(
 
 
 def _hidden_from_agents(options: ServeOptions, data: Path) -> list[str]:
-    """Return the paths of the data directory, of the token and of the database's password."""
+    """Return the paths of the data directory, the token and the database's password."""
     of_database = os.environ.get("PGPASSFILE") or os.path.expanduser("~/.pgpass")
     named = (data, options.token_file, options.store_file, Path(of_database))
     return [str(path.absolute()) for path in named if path is not None]
@@ -225,7 +226,7 @@ def _retention(options: ServeOptions) -> Retention | None:
 
 
 def _take_token() -> str | None:
-    """Remove the token from the environment and return it: no agent may find it there."""
+    """Remove the token from the environment, so that no agent finds it there, and return it."""
     token = take_variable(TOKEN_VARIABLE)
     return check_token(token, TOKEN_VARIABLE) if token is not None else None
 
@@ -235,7 +236,7 @@ def _stored_token(options: ServeOptions, data: Path) -> str:
 
 
 def _allow_files() -> None:
-    """Raise the limit of open files to what connections need; a usual limit is lower."""
+    """Raise the limit of open files to what connections need; the usual limit is lower."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_CONNECTIONS + SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -247,7 +248,7 @@ def _allow_files() -> None:
 
 
 def _prints_link(options: ServeOptions) -> bool:
-    """Return whether the link is printed. Others can read a log, and each start would write a fresh login into it."""
+    """Return whether the link is printed. Others can read a log, and each start would write a new login into it."""
     return options.link or os.isatty(1) or os.isatty(2)
 
 
@@ -281,10 +282,10 @@ def announce(options: ServeOptions, place: Place, code: str | None, data: Path) 
 
 
 def _open(url: str, data: Path) -> None:
-    """Open the link through a private file: everybody on this machine can see the arguments of a command.
+    """Open the link through a private file, because everybody on this machine can see the arguments of a command.
 
-    The browser falls to the system before this process becomes a subreaper: it is no process of an agent, and outlives
-    the server.
+    The system adopts the browser before this process becomes a subreaper. So the browser does not count as a process of
+    an agent, and outlives the server.
     """
     path = data / OPENED
     path.unlink(missing_ok=True)
@@ -298,11 +299,11 @@ def _open(url: str, data: Path) -> None:
             notify(f"penstock: no browser could be opened: {error}\n")
         become_subreaper()
 
-    threading.Thread(target=open_browser, daemon=True).start()  # it takes as long as two starts of Python
+    threading.Thread(target=open_browser, daemon=True).start()  # this takes as long as starting Python twice
 
 
 class _HarmlessFormatter(logging.Formatter):
-    """Formatter of one line a message, in which nothing acts on a terminal; a traceback follows in lines of its own."""
+    """Formatter that writes one line per message, safe for a terminal; a traceback follows on its own lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the name in `logging`
         return one_line(super().formatMessage(record))
@@ -312,11 +313,11 @@ class _HarmlessFormatter(logging.Formatter):
 
 
 def _log_to_stderr(requests: bool) -> None:
-    """Log warnings to stderr, and each request if `requests` is set. No line has a token, an id or a query."""
+    """Log warnings to stderr, and each request if `requests` is set. No line contains a token, an id or a query."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_HarmlessFormatter("penstock: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # warns of every line that is not HTTP
-    for library in ("procrastinate", "psycopg"):  # repeat with tracebacks what Penstock's own warnings say
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of every line that is not HTTP
+    for library in ("procrastinate", "psycopg"):  # they repeat Penstock's own warnings, with tracebacks
         logging.getLogger(library).setLevel(logging.CRITICAL)
     logging.getLogger("penstock.gateway").setLevel(logging.INFO if requests else logging.WARNING)

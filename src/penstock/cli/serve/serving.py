@@ -1,4 +1,4 @@
-"""Server that runs with a data directory: it notes how it can be reached, for `penstock link` on the same machine."""
+"""Running server of a data directory: a note of its address, for `penstock link` on the same machine."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Serving(msgspec.Struct):
     host: str = ""
     port: int = 0
     path: str | None = None
-    """Path of its Unix socket; None: it listens on `host` and `port`."""
+    """Path of its Unix socket; None if it listens on `host` and `port`."""
     token_file: str | None = None
-    """File with its token; None if it has the token of the environment."""
+    """File with its token; None if the token is from the environment."""
 
 
 @contextmanager
 def noted(data: Path, serving: Serving) -> Iterator[None]:
-    """Note a server in its data directory, for as long as the context lasts. If that fails, it serves nevertheless."""
+    """Note a server in its data directory while the context lasts. If this fails, the server runs nevertheless."""
     fd = -1
     try:
         fd = os.open(data / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -53,10 +53,11 @@ def noted(data: Path, serving: Serving) -> Iterator[None]:
 def find(data: Path) -> Serving:
     """Return the note of the server that runs with a data directory.
 
-    Only while its lock is held: another user's server may have its port once it has ended, and must not get the token.
+    The note counts only while the server holds its lock. After its end, another user's server may have its port and
+    must not get the token.
 
     Raises:
-        UsageError: none runs.
+        UsageError: no server is running.
     """
     try:
         if holder(data / LOCK) is not None:

@@ -25,14 +25,14 @@ _log = logging.getLogger("penstock.gateway")
 
 
 class Opened(NamedTuple):
-    """Store of the chats, and the part of this process in the work on them."""
+    """Store of the chats, and how this process takes part in the work on them."""
 
     store: ChatStore
     this_node: ThisNode
     member: Member | None = None
-    """Membership; None if there is one machine."""
+    """Membership; None if there is only one machine."""
     logins: LoginStore | None = None
-    """Logins of all nodes; None if there is one machine."""
+    """Logins of all nodes; None if there is only one machine."""
 
 
 @asynccontextmanager
@@ -44,7 +44,7 @@ async def opened(
     All nodes accept the `token` of this one. `works` is true if agents work in this process.
 
     Raises:
-        UsageError, StoreFailed: it cannot be opened.
+        UsageError, StoreFailed: the store cannot be opened.
     """
     if url is None:
         async with await SqliteStore.open(data) as store:
