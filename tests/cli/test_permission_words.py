@@ -8,7 +8,7 @@ import pytest
 
 from penstock.adapter import Level
 from penstock.agents.registry import AGENTS
-from penstock.cli.advice import permission_words
+from penstock.cli.advice import passes_rules_by, permission_words
 from penstock.cli.options import RunOptions
 from penstock.events import RunStarted
 from penstock.sinks.text.edits import Paths
@@ -77,6 +77,24 @@ def test_every_level_that_a_route_has_is_said() -> None:
             assert {allow for allow in get_args(Level) if words(agent, route, allow)} == set(levels)
 
 
+@pytest.mark.parametrize(
+    ("agent", "route", "level", "expected"),
+    [
+        ("claude", "server", "ask", False),
+        ("claude", "server", "edits", False),
+        ("claude", "server", "all", True),
+        ("claude", "exec", "edits", False),
+        ("opencode", "exec", "own", False),
+        ("pi", "exec", "own", True),
+        ("acp:some-agent --acp", "acp", "own", False),
+        ("of-a-configuration", "exec", "own", False),
+    ],
+)
+def test_rules_need_an_agent_that_asks(agent: str, route: str, level: Level, expected: bool) -> None:
+    """One that does all unasked passes them by; one that denies commands by itself needs none."""
+    assert passes_rules_by(agent, route, level) == expected
+
+
 def test_arguments_of_the_user_leave_the_permission_open() -> None:
     """They may contain the agent's own flag for another permission."""
     assert words("claude", "server", "ask", args=["--dangerously-skip-permissions"]) == ""
@@ -91,6 +109,10 @@ def test_arguments_of_the_user_leave_the_permission_open() -> None:
             "· does everything, in this directory only",
         ),
         (Guidance(permission="asks", is_confined=True), "· asks · confined"),
+        (
+            Guidance(permission="does everything unasked", rules_unused=True),
+            "· does everything unasked · your rules do not apply",
+        ),
         (
             Guidance(permission="does everything unasked", not_confined="bubblewrap is not installed"),
             "· does everything unasked · not confined: bubblewrap is not installed",

@@ -42,6 +42,8 @@ EVERYTHING_UNASKED = "does everything unasked"
 """Permission that the first line shows in the colour of warnings."""
 EVERYTHING_HERE = "does everything, in this directory only"
 """Permission of the same agent if it is confined."""
+RULES_UNUSED = "your rules do not apply"
+"""Warning that commands are run without a question, so that the rules for commands answer nothing."""
 NOT_CONFINED = "not confined: "
 """Beginning of the reason why an agent is not confined although it should be."""
 MAX_FILES = 8
@@ -72,6 +74,8 @@ class Guidance(msgspec.Struct, frozen=True):
     """How to allow actions that were denied."""
     permission: str = ""
     """What the agent may do, in a few words for the first line; "" if unknown."""
+    rules_unused: bool = False
+    """True if there are rules for commands, and the agent runs commands without a question."""
     local_time: Callable[[int], str] = utc_time
     """Function that returns words for a time in milliseconds since 1970."""
     is_confined: bool = False
@@ -144,6 +148,7 @@ class RunFacts:
             event.model,
             event.cwd and f"in {event.cwd}",
             self._guidance.permission if is_free else EVERYTHING_HERE,
+            RULES_UNUSED if self._guidance.rules_unused else "",
             session and f"session {session}",
             "confined" if self._guidance.is_confined and is_free else "",
             f"{NOT_CONFINED}{self._guidance.not_confined}" if self._guidance.not_confined else "",
@@ -189,7 +194,7 @@ class RunFacts:
 
 
 def _is_warning(fact: str) -> bool:
-    return fact == EVERYTHING_UNASKED or fact.startswith(NOT_CONFINED)
+    return fact in (EVERYTHING_UNASKED, RULES_UNUSED) or fact.startswith(NOT_CONFINED)
 
 
 def usage_line(event: UsageReported) -> list[Piece]:
