@@ -8,11 +8,11 @@ import pytest
 
 from penstock.adapter import Level
 from penstock.agents.registry import AGENTS
-from penstock.cli.advice import passes_rules_by, permission_words
+from penstock.cli.advice import permission_words
 from penstock.cli.options import RunOptions
 from penstock.events import RunStarted
 from penstock.sinks.text.edits import Paths
-from penstock.sinks.text.run_summary import Guidance, RunFacts
+from penstock.sinks.text.run_summary import RULES_UNUSED, Guidance, RunFacts
 
 
 def words(
@@ -92,7 +92,9 @@ def test_every_level_that_a_route_has_is_said() -> None:
 )
 def test_rules_need_an_agent_that_asks(agent: str, route: str, level: Level, expected: bool) -> None:
     """One that does all unasked passes them by; one that denies commands by itself needs none."""
-    assert passes_rules_by(agent, route, level) == expected
+    guidance = Guidance(permission=words(agent, route, level), has_rules=True)
+    pieces = RunFacts(Paths(None), guidance).started(RunStarted(agent="a", parent=None), whole=False)
+    assert (("warn", RULES_UNUSED) in pieces) == expected
 
 
 def test_arguments_of_the_user_leave_the_permission_open() -> None:
@@ -110,7 +112,7 @@ def test_arguments_of_the_user_leave_the_permission_open() -> None:
         ),
         (Guidance(permission="asks", is_confined=True), "· asks · confined"),
         (
-            Guidance(permission="does everything unasked", rules_unused=True),
+            Guidance(permission="does everything unasked", has_rules=True),
             "· does everything unasked · your rules do not apply",
         ),
         (

@@ -64,8 +64,8 @@ class PendingRequest(msgspec.Struct, kw_only=True):
         given = [self.answers[question.id] for question in self.questions]
         if self.keys is not None:
             words = {key: answer.option or answer.text for key, answer in zip(self.keys, given, strict=True)}
-            said = {key: text for key, text in words.items() if text is not None}
-            return self._allowed({**as_dict(self.input), "answers": said}) if said else denied(None)
+            chosen = {key: text for key, text in words.items() if text is not None}
+            return self._allowed({**as_dict(self.input), "answers": chosen}) if chosen else denied(None)
         [answer] = given
         if answer.option == "once":
             return self._allowed(self.input)

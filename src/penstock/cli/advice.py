@@ -75,13 +75,6 @@ def permission_words(
     return _PERMISSIONS[found.kind]
 
 
-def passes_rules_by(agent: str, route: str, level: Level) -> bool:
-    """Return whether the agent runs commands, and asks about none: rules for commands have nothing to answer."""
-    facts = AGENTS.get("acp" if agent.startswith("acp:") else agent.partition("/")[0])
-    levels = facts.allows.get(route, {}) if facts is not None else {}
-    return level in levels and levels[level].kind == "all"
-
-
 def allow_advice(agent: str, route: str, level: Level) -> str:
     """Return how to allow actions that the agent was denied; "" if everything is already allowed."""
     ways = {"edits": ["--allow all"], "all": []}.get(level, ["--allow edits", "--allow all"])

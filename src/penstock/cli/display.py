@@ -45,8 +45,8 @@ class OutputContext(msgspec.Struct, frozen=True):
     """How to allow denied actions."""
     permission: str = ""
     """What the agent may do in this run, in a few words."""
-    rules_unused: bool = False
-    """True if there are rules for commands, and the agent runs commands without a question."""
+    has_rules: bool = False
+    """True if the configuration has rules for commands."""
     prompt: str = ""
     """Prompt of the run; "" if unknown."""
     began_ms: int | None = None
@@ -161,7 +161,7 @@ def make_sink(
             resume=context.resume,
             allow=context.allow,
             permission=context.permission,
-            rules_unused=context.rules_unused,
+            has_rules=context.has_rules,
             local_time=local_time,
             is_live=context.is_live,
             is_confined=context.is_confined,

@@ -9,7 +9,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from penstock.cli.advice import allow_advice, passes_rules_by, permission_words, resume_command
+from penstock.cli.advice import allow_advice, permission_words, resume_command
 from penstock.cli.ask import MAX_LINE_BYTES, Terminal, correction_text, prompt_text, question_text
 from penstock.cli.console import Output, notify_problem, one_line
 from penstock.cli.display import OutputContext, Showing, Sink, decide, make_sink
@@ -138,7 +138,7 @@ class LiveRuns:
             resume=lambda session: self._resume_command(run, session),
             allow=allow_advice(agent, run.route, run.allow),
             permission=self._permission(agent, run),
-            rules_unused=bool(self._config.command_rules) and passes_rules_by(agent, run.route, run.allow),
+            has_rules=bool(self._config.command_rules),
             prompt=self._factory.prompt,
             began_ms=time.time_ns() // 1_000_000,
         )
@@ -149,7 +149,7 @@ class LiveRuns:
         return ShownRun(run, Showing(sink), Silence(time.monotonic(), is_early=not self._is_quiet))
 
     def _permission(self, agent: str, run: Run) -> str:
-        """Return what an agent may do, in words; "" if its command is configured, since its flags may change that."""
+        """Return what an agent may do, in words; "" if its configured command has arguments that may change it."""
         command = self._config.agent(agent).command
         if command is not None and len(command) > 1:
             return ""

@@ -42,7 +42,7 @@ CUT = "\n… [the rest of this command is not shown]"
 
 
 class Proposal(NamedTuple):
-    """Command or changes that the input of a call proposes. The question about the call may not repeat them."""
+    """Command or changes that the input of a call proposes. The question about the call may lack them."""
 
     command: str | None
     changes: list[Change] | None

@@ -215,28 +215,22 @@ def _in_mode(run: ToConfine, mode: Mode) -> Confinement:
     if bwrap is None:
         raise UsageError("a confined run needs bubblewrap, which is not installed", help=INSTALL)
     hidden = (str(data_path()), *run.surroundings.hidden)
-    patterns = _patterns(run) if mode == "on" else ()
+    folders = _kept_folders(run)
     found = own_view(run.cwd, hidden=hidden, visible=run.files) if mode == "own" else _view_of(run, hidden)
     words = [bwrap, *arguments(found, as_root=os.geteuid() == 0)[1:]]
     problem = _failure([*words, "/bin/true"], run.cwd)
     if problem:
         what = f"bubblewrap cannot confine a run here: {problem}"
         raise UsageError(what, help="see docs/sandbox.md, or --sandbox off")
-    places = watched(os.path.realpath(run.cwd), patterns, _own_caches(run)) if mode == "on" else None
-    return Confinement(mode, tuple(words), watched=places)
-
-
-def _patterns(run: ToConfine) -> tuple[tuple[str, str], ...]:
-    """Return the directories of the agent's state, each with a pattern of its settings."""
-    return tuple((path, pattern) for path, folder in _kept_folders(run) for pattern in folder.settings)
-
-
-def _own_caches(run: ToConfine) -> tuple[tuple[str, str], ...]:
-    """Return the directories of the agent's state, each with a pattern of its caches."""
-    return tuple((path, pattern) for path, folder in _kept_folders(run) for pattern in folder.caches)
+    if mode != "on":
+        return Confinement(mode, tuple(words))
+    settings = tuple((path, pattern) for path, folder in folders for pattern in folder.settings)
+    caches = tuple((path, pattern) for path, folder in folders for pattern in folder.caches)
+    return Confinement(mode, tuple(words), watched=watched(os.path.realpath(run.cwd), settings, caches))
 
 
 def _kept_folders(run: ToConfine) -> list[tuple[str, StateFolder]]:
+    """Return the directories of the agent's state that outlast the run, by their real paths."""
     home = run.env.get("HOME") or os.path.expanduser("~")
     folders = run.facts.state if run.facts is not None else ()
     return [(os.path.realpath(_place(it, run.env, home, run.cwd)), it) for it in folders if it.is_kept]

@@ -143,7 +143,7 @@ def put_aside(data: str, place: Watched) -> list[str]:
     caches = {path for folder, pattern in place.caches for path in _settings(folder, pattern)}
     said = []
     for path in new:
-        if path in caches and _is_removed(path):
+        if path in caches and _removed(path):
             continue
         folder = os.path.join(data, ASIDE, uuid.uuid4().hex[:8])
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -160,7 +160,7 @@ def put_aside(data: str, place: Watched) -> list[str]:
     return said
 
 
-def _is_removed(path: str) -> bool:
+def _removed(path: str) -> bool:
     """Remove a cache, and return whether that was done; a directory is put aside with a warning."""
     try:
         os.unlink(path)

@@ -51,7 +51,7 @@ class PendingPermission(msgspec.Struct, frozen=True):
                 option_id(option),
                 text_of(option.get("name")) or option_id(option),
                 kind,
-                # The protocol does not tell how much it allows. For anything but a command, agents mean the whole tool.
+                # ACP does not say how much `allow_always` allows. Except for a command, it is all uses of the tool.
                 wide=kind == "allow_always" and ask != "command",
             )
             for option, kind in zip(self.options, kinds, strict=True)

@@ -96,7 +96,7 @@ def _shown(request: Request) -> tuple[int, bool]:
     """Return the version of the AI SDK, and whether all is shown.
 
     Raises:
-        Invalid: there is no such version or detail.
+        Invalid: the version or the detail is unknown.
     """
     sdk = request.query_params.get("sdk", VERSIONS[0])
     if sdk not in VERSIONS:

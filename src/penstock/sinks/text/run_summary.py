@@ -74,8 +74,8 @@ class Guidance(msgspec.Struct, frozen=True):
     """How to allow actions that were denied."""
     permission: str = ""
     """What the agent may do, in a few words for the first line; "" if unknown."""
-    rules_unused: bool = False
-    """True if there are rules for commands, and the agent runs commands without a question."""
+    has_rules: bool = False
+    """True if the configuration has rules for commands. An agent that does everything unasked ignores them."""
     local_time: Callable[[int], str] = utc_time
     """Function that returns words for a time in milliseconds since 1970."""
     is_confined: bool = False
@@ -148,7 +148,7 @@ class RunFacts:
             event.model,
             event.cwd and f"in {event.cwd}",
             self._guidance.permission if is_free else EVERYTHING_HERE,
-            RULES_UNUSED if self._guidance.rules_unused else "",
+            RULES_UNUSED if self._guidance.has_rules and self._guidance.permission == EVERYTHING_UNASKED else "",
             session and f"session {session}",
             "confined" if self._guidance.is_confined and is_free else "",
             f"{NOT_CONFINED}{self._guidance.not_confined}" if self._guidance.not_confined else "",
