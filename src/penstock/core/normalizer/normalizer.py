@@ -139,13 +139,14 @@ class Normalizer:
             joins_deltas: emit one event for consecutive deltas of a block.
         """
         emitter, delta, text_update, unknown = self._emitter, ev.Delta, up.Text, up.Unknown
-        agent, run, at, events = emitter.agent, emitter.run, emitter.at, emitter.events
+        agent, run, at, emit = emitter.agent, emitter.run, emitter.at, emitter.events.append
         lines: list[bytes] = []
         block: Block | None = None  # of the last delta; looked up again after any other update
         place: up.Place = None
         kind: ev.Kind = "text"
         key: str | None = None
-        first = 0  # part of the block that the next joined event begins with
+        first = number = 0  # part of the block that the next joined event begins with, and the block's number
+        grow = list[str]().append  # to the parts of the block
         deltas = silent = 0
         for index, event in enumerate(wire_events):
             try:
@@ -155,19 +156,24 @@ class Normalizer:
             if not updates:
                 silent += 1
             for update in updates:
-                if type(update) is text_update and update.mode == "delta" and update.lane is None and update.text:
+                if (
+                    type(update) is text_update
+                    and update.mode == "delta"
+                    and update.lane is None
+                    and (text := update.text)
+                ):
                     if block is None or update.place != place or update.kind != kind or update.message != key:
                         if joins_deltas and block is not None:
                             self._emit_joined(block, first)
                         place, kind, key = update.place, update.kind, update.message
                         block = self._open_block(place, kind, key)
-                        first = len(block.parts) if block is not None else 0
+                        if block is not None:
+                            first, number, grow = len(block.parts), block.number, block.parts.append
                     if block is not None:
                         deltas += 1
-                        text = update.text
-                        block.parts.append(text)
+                        grow(text)
                         if not joins_deltas:
-                            events.append(delta(block.number, kind, text, agent=agent, run=run, at=at))
+                            emit(delta(number, kind, text, agent=agent, run=run, at=at))
                         continue
                 if joins_deltas and block is not None:
                     self._emit_joined(block, first)

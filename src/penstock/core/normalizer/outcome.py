@@ -208,7 +208,8 @@ class RunOutcome:
             return
         if result.reply is not None:
             own, reply = well_formed(result.reply).strip(), self.reply.strip()
-            if own not in reply and reply not in own:
+            # Nearly all are equal, which is found at once: a search prepares for each character of what it looks for.
+            if own != reply and own not in reply and reply not in own:
                 yield f"the agent's own final text ({len(own):,} characters) differs from the reply ({len(reply):,})"
         if result.usage is not None and self._used_by_top is not None:
             for name in ("input_tokens", "output_tokens"):
