@@ -67,10 +67,10 @@ def literal_commands(line: str) -> list[Words] | None:
 def _word(line: str, at: int) -> tuple[str | None, int]:
     """Return the word that begins at `at`, and where it ends; None if the word is not literal."""
     parts: list[str] = []
-    if line[at] == "=":  # zsh expands `=name` to the path of a program
-        return None, at
     while at < len(line):
         if plain := _PLAIN.match(line, at):
+            if plain[0][0] == "=" and not any(parts):  # zsh expands `=name`, and `""=name`, to the path of a program
+                return None, at
             parts.append(plain[0])
             at = plain.end()
         elif quoted := _QUOTED.match(line, at):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -199,7 +200,7 @@ def test_an_end_without_room_in_the_log_is_marked_later(home: Home) -> None:
 
 def test_what_is_left_of_a_run_is_killed(home: Home) -> None:
     """Where the guard was killed too, what bears the run's mark goes before the next turn begins."""
-    mark = "0123456789abcdef"
+    mark = secrets.token_hex(8)  # other tests may run beside this one
     command = [sys.executable, "-c", "import time; time.sleep(1000)"]
 
     async def chat() -> None:

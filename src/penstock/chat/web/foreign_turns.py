@@ -19,11 +19,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from penstock.adapter import Allow
-from penstock.chat.errors import ChatError, Invalid
+from penstock.chat.errors import ChatError, Invalid, NoSuchChat
 from penstock.chat.history.entries import Numbered
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.log.chat_log import STORE_ERRORS
 from penstock.chat.service.service import Service
+from penstock.chat.store.protocol import UnknownChat
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.web.broadcast import ChatClient, Watch, Watches
 from penstock.chat.web.errors import NO_STORE, Forbidden
@@ -362,8 +363,9 @@ class TurnResponse:
 
     async def _rows(self, watch: Watch, client: ChatClient) -> AsyncIterator[Sequence[Numbered]]:
         """Yield the entries of the chat from the turn's first one on, and () after each period of silence."""
-        log, cursor = self._service.log(self._asked.chat), -1
+        cursor = -1
         try:
+            log = self._service.log(self._asked.chat)
             while not self._is_disconnected:
                 client.wake.clear()
                 is_ending = self._watches.ending or client.dismissed or client.gone or watch.failed
@@ -385,6 +387,8 @@ class TurnResponse:
                     if self._mapper.is_completed:
                         return
                     yield ()
+        except (NoSuchChat, UnknownChat):
+            self._why = "the chat was deleted"
         except (ChatError, *STORE_ERRORS):
             self._why = "the chat cannot be read"
 
