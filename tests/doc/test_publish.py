@@ -222,6 +222,33 @@ def test_a_late_save_and_another(path: Path, state: DocumentState, monkeypatch: 
     assert path.read_text() == f"Hello\nlate\n{REPLY}new\n"
 
 
+def test_a_half_of_a_save_is_taken_for_the_document(
+    path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editor that is slow to write what has the reply, and another save meanwhile: the reply is there once."""
+    sleep, pauses, whole = time.sleep, iter(range(1_000_000)), f"Hello\n{REPLY}slow\n"
+    handle = path.open("a")  # replaced in the first pause
+
+    def act_and_sleep(seconds: float) -> None:
+        nonlocal handle
+        if seconds == LATE_SECONDS and (pause := next(pauses)) < 2:
+            if pause == 0:
+                handle.close()
+                handle = path.open("w")
+                handle.write(whole[:20])
+                handle.flush()
+            else:
+                assert path.read_text() == whole[:20] + REPLY
+                handle.write(whole[20:])
+                handle.close()
+                save(path, f"{path.read_text()}new\n")
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", act_and_sleep)
+    published(path, state)
+    assert path.read_text() == f"Hello\n{REPLY}new\nslow\n"
+
+
 def test_an_old_text_saved_over_the_reply(path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch) -> None:
     """An editor that saves its old text during the pause gets the reply again."""
     in_first_pause(monkeypatch, lambda: save(path, "Hello, old\n"))

@@ -235,6 +235,9 @@ class _Publication:
                 newest = save.text  # nobody has changed what replaced it
             elif self.has_reply(save.text) and not self.has_reply(newest):
                 newest = merge_saves(save.base, newest, save.text)  # so that the reply stays in one piece
+            elif self.has_reply(save.text) and not self.has_reply(save.base) and save.text.startswith(save.base):
+                # The base was the first part of this save, and the reply was put into it a second time.
+                newest = merge_saves(self.prepare(save.base, self.pending), newest, save.text)
             elif ours or not save.certain:
                 newest = merge_saves(save.base, save.text, newest)
         return newest

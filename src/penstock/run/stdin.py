@@ -29,7 +29,7 @@ class StdinWriter:
         self, prompt: bytes, dialogue: Dialogue | None, *, allow: Level, ask: bool, record: Callable[[bytes], None]
     ) -> None:
         self.waiting: dict[str, QuestionAsked] = {}
-        """Questions of the agent that wait for an answer, by id."""
+        """Questions of the agent that wait for a person's answer, by id."""
         self._dialogue = dialogue
         self._allow = allow
         self._ask = ask
@@ -64,7 +64,7 @@ class StdinWriter:
         return self._dialogue is not None and self._dialogue.cancel()
 
     def expect(self, question: QuestionAsked) -> None:
-        """Add a question that waits for its answer. Call it before a reader sees the question."""
+        """Add a question that waits for a person's answer. Call it before a reader sees the question."""
         if self._dialogue is not None:
             self.waiting[question.id] = question
 
@@ -93,13 +93,14 @@ class StdinWriter:
         return resolve(question, text) or rejected(question, "person")
 
     def answer(self, answer: Answer) -> Sequence[Update]:
-        """Answer a question. One that no longer waits is ignored."""
-        if self._dialogue is None or self.waiting.pop(answer.id, None) is None:
+        """Answer a question. One that was answered or withdrawn is ignored."""
+        self.waiting.pop(answer.id, None)
+        if self._dialogue is None:
             return ()
         try:
             return self._dialogue.answer(answer)
         except KeyError:
-            return ()  # answered or withdrawn meanwhile
+            return ()
 
     def _flush(self) -> None:
         if not self._open:

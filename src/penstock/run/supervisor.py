@@ -370,19 +370,27 @@ class Supervisor:
     # --- events ------------------------------------------------------------------------------------
 
     def _emit(self, events: list[Event], size: int = 0) -> None:
-        """Pass on events, then act on them. A question is already registered when its reader sees it."""
+        """Pass on events, then act on them.
+
+        What becomes of a question is decided before its reader sees it: a person is asked only what waits for a person.
+        """
+        answers: list[Answer] = []
         for event in events:
             if type(event) is QuestionAsked and event.blocking:
-                self._stdin.expect(event)
+                answer = self._stdin.automatic_answer(event, self._verdict(event))
+                if answer is None:
+                    self._stdin.expect(event)
+                else:
+                    answers.append(answer)
         self._made.observe(events)
         if events:
             self.events.put(events, size)
         self._carry_out(self._lifecycle.on_events(events, working=self.stream.working, now=time.monotonic()))
         for event in events:
-            if type(event) is QuestionAsked and event.blocking:
-                self._answer(self._stdin.automatic_answer(event, self._verdict(event)))
-            elif type(event) is QuestionAnswered:
+            if type(event) is QuestionAnswered:
                 self._stdin.waiting.pop(event.id, None)
+        for answer in answers:
+            self._answer(answer)
         self._observe(Fact.QUESTION, bool(self._stdin.waiting))
         self._report_recording_problem()
 

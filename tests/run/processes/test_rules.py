@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from penstock import Result, agent
 from penstock.events import Event, QuestionAnswered, QuestionAsked
+from penstock.run.queues import EventQueue
 
 COMMANDER = Path(__file__).parent / "programs" / "commander.py"
 RULES = """
@@ -66,6 +68,20 @@ def test_what_is_denied_is_denied_at_every_level(configured: Path) -> None:
     result, _, asked = run(["git push", "ls"], configured, allow="all")
     assert result.reply.split()[0] == "no"
     assert asked == []
+
+
+def test_nobody_is_asked_what_is_already_decided(configured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that is faster than the answer sees a question that waits for nobody."""
+    put = EventQueue.put
+
+    def put_and_wait(queue: EventQueue, events: list[Event], size: int, *, last: bool = False) -> None:
+        put(queue, events, size, last=last)
+        if any(isinstance(event, QuestionAsked) for event in events):
+            time.sleep(0.05)
+
+    monkeypatch.setattr(EventQueue, "put", put_and_wait)
+    result, _, asked = run(["git push", "npm test", "ls"], configured)
+    assert (result.reply, asked) == ("no once no", ["q2"])
 
 
 def test_a_project_can_only_deny(configured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
