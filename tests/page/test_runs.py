@@ -12,7 +12,7 @@ from chatpage.device import NARROW, Device
 from chatpage.server import Server
 from git_repository import identity
 from loop_desk import Desk
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from penstock.doc import answer
 
@@ -139,9 +139,15 @@ def test_a_loop_is_written_to_and_stopped(work: Work, server: Server, devices: C
     work.begin("test -e done")
     page = opened(devices(), server, "l1")
     expect(page.locator('[data-round="1"] [data-kind="work"]')).to_have_attribute("data-state", "running")
-    page.get_by_label("Message to the agents").fill("Use tabs.")
+    field = page.get_by_label("Message to the agents")
+    held: list[Route] = []
+    page.route("**/messages", lambda route: held.append(route), times=1)
+    field.fill("Use tabs.")
     page.keyboard.press("Enter")
+    page.keyboard.type(" And more")  # while the message is on its way
+    held[0].continue_()
     message = page.locator(".loop-message")
+    expect(field).to_have_value("And more")
     expect(message).to_contain_text("Use tabs.")
     expect(message).to_contain_text("Waits to be read")
     page.get_by_role("button", name="Stop after this step").click()

@@ -107,6 +107,7 @@ def test_real_claude_asks_before_it_writes(stage: Stage) -> None:
     page.get_by_role("menuitem", name="Rename and settings").click()
     page.get_by_role("dialog").get_by_label("Edits files").check()
     page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
     thread.say("scenario=tools please")
     thread.ended(2)
     assert notes.read_text("utf-8").rstrip("\n") == scenarios.NOTES.rstrip("\n")

@@ -78,7 +78,7 @@ export function Composer(props) {
   const send = async () => {
     if (!isReady) return;
     const accepted = onSend(text);
-    if (accepted === true || (await accepted)) change("");
+    if (accepted === true || (await accepted)) change(writtenSince(text, field.current?.value ?? read(name)));
     field.current?.focus();
   };
   const submit = (/** @type {Event} */ event) => {
@@ -135,6 +135,16 @@ export function Composer(props) {
       </p>`
     }
   </form>`;
+}
+
+/**
+ * Return what was written while a message was being sent.
+ * @param {string} sent
+ * @param {string} now  What the field has.
+ */
+function writtenSince(sent, now) {
+  if (now === sent) return "";
+  return now.startsWith(sent) ? now.slice(sent.length).trimStart() : now;
 }
 
 /** @param {{ onClick: () => void }} props */
