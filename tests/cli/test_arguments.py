@@ -48,6 +48,7 @@ BEFORE: dict[str, list[str]] = {
     "config": [],
     "sessions": [],
     "trees": [],
+    "acp": ["--data=none"],
     "link": ["--data=none"],
     "chats": ["--data=none"],
     "nodes": ["--store=postgresql:///none"],

@@ -150,7 +150,7 @@ NAMED_ELSEWHERE = {
     | {"classic.py", "config/settings.py", "run/lifecycle.py", "run/supervisor.py"},
     "opencode": {"agents/kilo/"},
     "ccs": {"chat/service/agents/offered.py", "run/launch.py"},
-    "cursor": {"agents/_project_files.py", "chat/web/", "cli/console.py", "run/replay.py"},
+    "cursor": {"agents/_project_files.py", "chat/web/", "cli/acp/", "cli/console.py", "run/replay.py"},
     "ollama": {"chat/service/agents/"},
     "acp": {""},
     "generic": {""},

@@ -19,6 +19,7 @@ commands:
   doc FILE.md      ask what you wrote in a document; the reply is written into it
   loop PROMPT.md   work on a repository until the work is done
   serve            chat with agents in a browser
+  acp              chat with agents in an editor that speaks ACP
   link             print a link to sign in to the server on this machine
   chats            list the chats of the server on this machine, stop, delete or export them
   nodes            list the machines that share a store, and what runs on each

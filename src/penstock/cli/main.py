@@ -24,6 +24,7 @@ COMMANDS = {
     "doc": "penstock.cli.doc",
     "loop": "penstock.cli.loop.main",
     "serve": "penstock.cli.serve.main",
+    "acp": "penstock.cli.acp",
     "link": "penstock.cli.link",
     "chats": "penstock.cli.chats",
     "nodes": "penstock.cli.nodes",

@@ -55,7 +55,7 @@ def data_directory(named: Path | None = None) -> Path:
 def write_private(path: Path, data: bytes) -> None:
     """Write a file that only its owner can read, and make it durable. Readers see the old content or the new one."""
     new = path.with_name(f"{path.name}.new")
-    with open(new, "wb", opener=_open_private) as file:
+    with open(new, "wb", opener=open_private) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -75,5 +75,6 @@ def fsync_directory(directory: Path) -> None:
         os.close(fd)
 
 
-def _open_private(path: str, flags: int) -> int:
+def open_private(path: str, flags: int) -> int:
+    """Open a file that only its owner can read: an `opener` for `open`."""
     return os.open(path, flags | os.O_CLOEXEC, 0o600)

@@ -353,6 +353,8 @@ declare namespace Api {
     title?: string | null;
     allow?: "all" | "ask" | "default" | "edits" | "own" | "read";
     home?: string | null;
+    id?: string | null;
+    depth?: number;
   }
 
   interface NoBody {

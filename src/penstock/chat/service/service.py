@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.adapter import Allow
-from penstock.chat.errors import Invalid, NoSuchChat
+from penstock.chat.errors import Conflicting, Invalid, NoSuchChat
 from penstock.chat.history.entries import OWNER, Numbered
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.agents.launch import Starter
@@ -35,7 +35,9 @@ from penstock.chat.service.slots import Slots
 from penstock.chat.service.store_checks import check_again
 from penstock.chat.service.validation import (
     allow_of,
+    chat_id_of,
     check_max_chats,
+    depth_of,
     key_of,
     made_title,
     model_of,
@@ -226,22 +228,27 @@ class Service:
         home: str | None = None,
         foreign_id: str | None = None,
         depth: int = 0,
+        id: str | None = None,
     ) -> ChatView:
         """Create a chat. Its default directory is the first root; its default agent is that of the service.
 
         `home` is the node where the agent works: by default this one, or the one with the most free slots.
-        `foreign_id` is the id by which `foreign_chats` finds it; `depth`: number of agents above the chat's.
+        `foreign_id` is the id by which `foreign_chats` finds it; `depth`: number of agents above the chat's. `id`: id
+        that the caller has chosen, 32 hexadecimal digits.
 
         Raises:
             NoSuchAgent, Invalid, OutsideRoots, UntrustedDirectory, TooMany: the chat cannot be created.
+            Conflicting: there is a chat with this id.
             StoreFailed: the chat cannot be kept.
         """
         self._require_open()
         place = await self.places.choose(home, agent, cwd, model_of(model))
         self._require_open()
         check_max_chats(len(self._chats), self.limits.max_chats)
+        if id is not None and self._chats.get(chat_id_of(id)) is not None:
+            raise Conflicting("there is a chat with this id")
         row = ChatRow(
-            id=uuid.uuid4().hex,
+            id=uuid.uuid4().hex if id is None else id,
             agent=place.agent,
             cwd=place.cwd,
             created_at=self._shared.now(),
@@ -250,7 +257,7 @@ class Service:
             allow=allow_of(allow),
             home=place.home,
             foreign_id=foreign_id,
-            depth=depth,
+            depth=depth_of(depth),
         )
         return view_of(await self._chats.create(row), self._shared.this_node)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, get_args
 
 import msgspec
@@ -10,6 +11,7 @@ from penstock.adapter import Allow, Request, checked
 from penstock.chat.errors import ContentTooLarge, Invalid, TooMany
 from penstock.chat.store.rows import ChatSettings
 from penstock.errors import UsageError
+from penstock.run import inside
 
 MADE_TITLE_CHARS = 60
 """Characters of a made title: a chat without a title gets the first line of its first prompt, cut to this length."""
@@ -23,6 +25,9 @@ MAX_KEY_CHARS = 200
 
 MAX_SETTING_BYTES = 16 * 1024
 """Bytes of a field of a chat without a limit of its own, as JSON: each element of a list of chats has it."""
+
+CHAT_ID = re.compile(r"[0-9a-f]{32}")
+"""Pattern of the ids of chats."""
 
 
 def check_max_chats(chats: int, limit: int) -> None:
@@ -56,6 +61,28 @@ def key_of(key: str | None) -> str | None:
     if key is not None and not (0 < len(key) <= MAX_KEY_CHARS and key.isascii() and key.isprintable()):
         raise Invalid("this is not a key for a prompt", expected=f"1 to {MAX_KEY_CHARS} characters of ASCII")
     return key
+
+
+def chat_id_of(id: str) -> str:
+    """Return the id that a caller has chosen for a chat.
+
+    Raises:
+        Invalid: it is not one.
+    """
+    if CHAT_ID.fullmatch(id) is None:
+        raise Invalid("a chat cannot have this id", expected="32 hexadecimal digits, in lower case")
+    return id
+
+
+def depth_of(depth: int) -> int:
+    """Return the number of agents above that of a chat.
+
+    Raises:
+        Invalid: the agent may ask for no other one.
+    """
+    if not 0 <= depth < inside.MAX_DEPTH:
+        raise Invalid(f"an agent asks for another one, {depth} below the first", expected=f"below {inside.MAX_DEPTH}")
+    return depth
 
 
 def title_of(title: Any) -> str | None:

@@ -207,7 +207,14 @@ class Api:
     async def create(self, request: Request, body: schemas.NewChat) -> Response:
         """Create a chat."""
         made = await self.service.create(
-            agent=body.agent, cwd=body.cwd, model=body.model, title=body.title, allow=body.allow, home=body.home
+            agent=body.agent,
+            cwd=body.cwd,
+            model=body.model,
+            title=body.title,
+            allow=body.allow,
+            home=body.home,
+            id=body.id,
+            depth=body.depth,
         )
         return _json(made, 201, {"Location": f"/api/chats/{made.id}"})
 
@@ -259,6 +266,22 @@ class Api:
         return Response(
             await asyncio.to_thread(turn_trajectory, view, rows), headers=NO_STORE, media_type="application/json"
         )
+
+    async def turn_entries(self, request: Request, chat: str, turn: int) -> ASGIApp:
+        """Return the entries of a turn as a stream, which ends with the turn."""
+        from penstock.chat.web.doors.turn_entries import TurnEntries
+        from penstock.chat.web.foreign_turns import ForeignTurn
+
+        view, rows = await self.service.turn(chat, turn)
+        after = _number(request, "after", 0, 0, 2**53)
+        assert after is not None
+        mapper = TurnEntries(turn, after)
+        if request.method == "HEAD":
+            return _Heads()
+        if view.finalized:
+            whole = await asyncio.to_thread(lambda: mapper.take(rows) + mapper.close(""))
+            return Response(whole, headers=NO_STORE, media_type="text/event-stream")
+        return self.foreign_turns.respond(request, ForeignTurn(chat, turn), mapper, stops=False)
 
     async def stop(self, request: Request, chat: str, body: schemas.Stop) -> Response:
         """Stop a turn, or all, and return the numbers of the stopped turns."""

@@ -77,6 +77,8 @@ ADDRESSES = (
             (400, 404), query=("format",)),
     Address("GET", f"{C}/turns/{{turn}}/atif", "trajectory", "A turn that has ended, as a trajectory (ATIF 1.7)", None,
             200, dict[str, Any], (404, 409)),
+    Address("GET", f"{C}/turns/{{turn}}/entries", "turn_entries", "The entries of a turn, as they come", None, 200, str,
+            (404, 429), media="text/event-stream", query=("after",)),
     Address("POST", f"{C}/stop", "stop", "Stop a turn, or all", schemas.Stop, 202, schemas.TurnNumbers, (400, 404)),
     Address("POST", f"{C}/release", "release", "Release the turns that a stop holds back", schemas.NoBody, 202,
             schemas.TurnNumbers, (400, 404)),

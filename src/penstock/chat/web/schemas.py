@@ -75,6 +75,10 @@ class NewChat(Body, frozen=True):
     allow: Allow = "default"
     home: str | None = None
     """Node where the agent works; by default this one, or the one with the most free slots."""
+    id: str | None = None
+    """Id of the chat, which no other chat has had; by default a new one."""
+    depth: int = 0
+    """Number of agents above that of the chat, if an agent asks for it."""
 
 
 class Changes(ChatSettings, Body, frozen=True, kw_only=True):

@@ -107,5 +107,18 @@ class PageFiles:
         return Response(file.data, headers=headers, media_type=file.type)
 
 
+class NoPage(PageFiles):
+    """Files of a server for programs alone: none."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, File] = {}
+        self.version: str = ""
+
+    @property
+    def inline_scripts(self) -> list[str]:
+        """Sources of scripts: none."""
+        return []
+
+
 def _made(data: bytes, kind: str = TYPES[".html"]) -> File:
     return File(data, kind, f'"{hashlib.sha256(data).hexdigest()[:32]}"')

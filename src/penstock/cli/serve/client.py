@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +23,9 @@ SECONDS = 15.0
 
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 """Maximum bytes of an answer: the events of a turn with many large results have several megabytes."""
+
+STREAM_SECONDS = 60.0
+"""Timeout in seconds for the next line of a stream: the server sends one at least every 15 seconds."""
 
 Answer = TypeVar("Answer")
 
@@ -49,14 +52,14 @@ def add_options(made: Parser) -> None:
 class SocketConnection(http.client.HTTPConnection):
     """Connection over a Unix socket."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=SECONDS)
+    def __init__(self, path: str, seconds: float) -> None:
+        super().__init__("localhost", timeout=seconds)
         self._path = path
 
     def connect(self) -> None:
         """Connect to the socket."""
         self.sock: socket.socket = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(SECONDS)
+        self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
 
 
@@ -65,6 +68,13 @@ class RejectedRequest(msgspec.Struct):
 
     detail: str = ""
     help: str = ""
+    code: str = ""
+
+
+class Rejected(UsageError):
+    """The server rejects a request. `code` is that of the API."""
+
+    code = ""
 
 
 class ServerClient:
@@ -74,24 +84,21 @@ class ServerClient:
         UsageError: no server is running, or its token cannot be read.
     """
 
-    def __init__(self, options: ServerOptions) -> None:
+    def __init__(self, options: ServerOptions, serving: Serving | None = None) -> None:
+        """`serving`: the server, if it is another one."""
         named = None if options.token_file is None else _token(options.token_file)
-        try:
-            data = data_path(options.data)
-        except OSError as error:
-            raise UsageError(f"this directory cannot be used: {error.strerror}", help="--data DIR") from error
-        self.serving: Serving = find(data)
+        self.serving: Serving = serving or find(data_of(options))
         file = self.serving.token_file
         self._token = named or _token(Path(file) if file else None)
 
-    def ask(self, method: str, path: str, kind: type[Answer], body: object = None) -> Answer:
-        """Return the answer to a request, as JSON of this kind.
+    def ask(self, method: str, path: str, kind: type[Answer], body: object = None, *, key: str | None = None) -> Answer:
+        """Return the answer to a request, as JSON of this kind; `key`: its idempotency key.
 
         Raises:
             UsageError: the token is not the server's, or the server rejects the request.
             TransportError: the server does not answer, or cannot do it now.
         """
-        data = self._answer(method, path, body)
+        data = self._answer(method, path, body, {} if key is None else {"Idempotency-Key": key})
         try:
             return msgspec.json.decode(data or b"null", type=kind)
         except msgspec.DecodeError as error:
@@ -101,27 +108,61 @@ class ServerClient:
         """Return the lines of an answer in NDJSON; raise the errors of `ask`."""
         return [msgspec.Raw(line) for line in self._answer("GET", path).splitlines()]
 
-    def _answer(self, method: str, path: str, body: object = None) -> bytes:
-        headers = {"Host": "localhost", "Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
-        connection = self._connection()
+    def stream(self, path: str) -> Iterator[bytes]:
+        """Yield the lines of a stream, without their ends, until it ends or is cut; raise the errors of `ask`."""
+        connection = self._connection(STREAM_SECONDS)
         try:
-            connection.request(method, path, None if body is None else msgspec.json.encode(body), headers)
+            connection.request("GET", path, headers=self._headers())
+            response = connection.getresponse()
+            if response.status >= http.HTTPStatus.BAD_REQUEST:
+                raise _problem(response.status, response.read(MAX_ANSWER_BYTES))
+            while line := response.readline(MAX_ANSWER_BYTES):
+                yield line.rstrip(b"\n")
+        except (OSError, http.client.HTTPException) as error:
+            raise _silent(error) from error
+        finally:
+            connection.close()
+
+    def _headers(self) -> dict[str, str]:
+        return {
+            "Host": self.serving.name or "localhost",
+            "Authorization": f"Bearer {self._token}",
+            "Content-Type": "application/json",
+        }
+
+    def _answer(self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None) -> bytes:
+        connection = self._connection(SECONDS)
+        try:
+            data = None if body is None else msgspec.json.encode(body)
+            connection.request(method, path, data, {**self._headers(), **(headers or {})})
             response = connection.getresponse()
             data = response.read(MAX_ANSWER_BYTES)
         except (OSError, http.client.HTTPException) as error:
             raise _silent(error) from error
         finally:
             connection.close()
-        if response.status == http.HTTPStatus.UNAUTHORIZED:
-            raise UsageError("the token is not that of the server", expected="the one that it was started with")
         if response.status >= http.HTTPStatus.BAD_REQUEST:
             raise _problem(response.status, data)
         return data
 
-    def _connection(self) -> http.client.HTTPConnection:
+    def _connection(self, seconds: float) -> http.client.HTTPConnection:
         if self.serving.path is not None:
-            return SocketConnection(self.serving.path)
-        return http.client.HTTPConnection(self.serving.host, self.serving.port, timeout=SECONDS)
+            return SocketConnection(self.serving.path, seconds)
+        if self.serving.url.startswith("https:") and self.serving.name:
+            return http.client.HTTPSConnection(self.serving.host, self.serving.port, timeout=seconds)
+        return http.client.HTTPConnection(self.serving.host, self.serving.port, timeout=seconds)
+
+
+def data_of(options: ServerOptions) -> Path:
+    """Return the data directory that the options name.
+
+    Raises:
+        UsageError: it cannot be used.
+    """
+    try:
+        return data_path(options.data)
+    except OSError as error:
+        raise UsageError(f"this directory cannot be used: {error.strerror}", help="--data DIR") from error
 
 
 def _token(file: Path | None) -> str:
@@ -140,9 +181,15 @@ def _silent(error: Exception) -> TransportError:
 
 
 def _problem(status: int, data: bytes) -> UsageError | TransportError:
+    if status == http.HTTPStatus.UNAUTHORIZED:
+        return UsageError("the token is not that of the server", expected="the one that it was started with")
     try:
         found = msgspec.json.decode(data, type=RejectedRequest)
     except msgspec.DecodeError:
         found = RejectedRequest()
-    kind = TransportError if status >= http.HTTPStatus.INTERNAL_SERVER_ERROR else UsageError
-    return kind(f"the server answers: {found.detail or status}", help=found.help)
+    what = f"the server answers: {found.detail or status}"
+    if status >= http.HTTPStatus.INTERNAL_SERVER_ERROR:
+        return TransportError(what, help=found.help)
+    rejected = Rejected(what, help=found.help)
+    rejected.code = found.code
+    return rejected

@@ -54,6 +54,8 @@ class ServeOptions(NodeOptions):
     log: bool
     has_token: bool = False
     """True if the environment has a token."""
+    hidden: bool = False
+    """True for a server that `penstock acp` has started."""
 
 
 def parser() -> Parser:

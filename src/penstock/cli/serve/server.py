@@ -13,8 +13,10 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Coroutine
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
@@ -29,14 +31,14 @@ from penstock.chat.web.metrics import Metrics
 from penstock.chat.web.security import Security
 from penstock.chat.web.server import MAX_CONNECTIONS, Server
 from penstock.chat.web.sockets import Place, listen, listen_at_path
-from penstock.chat.web.static import PageFiles
+from penstock.chat.web.static import NoPage, PageFiles
 from penstock.cli.console import notify, one_line
 from penstock.cli.directory import current_directory
 from penstock.cli.exit_status import INTERRUPTED, OK
 from penstock.cli.read import configured
 from penstock.cli.serve.node_options import store_url
 from penstock.cli.serve.options import ServeOptions
-from penstock.cli.serve.serving import Serving, noted
+from penstock.cli.serve.serving import Serving, noted, taking_over
 from penstock.cli.serve.stores import CHATS, opened
 from penstock.config.data import data_directory
 from penstock.config.secrets import hide_process, take_variable
@@ -53,6 +55,7 @@ TOKEN, BROWSERS, OPENED = "token", "browsers.json", "open.html"
 """Files of the data directory: chats, token, signed-in browsers and, while the server runs, the file of `--open`."""
 
 OWN = {
+    "acp",
     "chats",
     "token",
     "browsers",
@@ -91,8 +94,12 @@ DETACHED = "import subprocess, sys; subprocess.Popen([sys.executable, '-I', '-c'
 _log = logging.getLogger("penstock.gateway")
 
 
-def run(options: ServeOptions) -> int:
-    """Serve until a signal arrives and return the exit status.
+Keeper = Callable[[Server, Service, Path], Coroutine[Any, Any, None]]
+"""Task that runs beside a server and may end it."""
+
+
+def run(options: ServeOptions, keeper: Keeper | None = None) -> int:
+    """Serve until a signal arrives, or the `keeper` ends the server, and return the exit status.
 
     Raises:
         UsageError: the server cannot run with these options.
@@ -104,9 +111,30 @@ def run(options: ServeOptions) -> int:
     url = store_url(options)
     hide_process()
     options.has_token = token is not None
-    files = PageFiles()
+    files = NoPage() if options.hidden else PageFiles()
     data = data_directory(options.data)
     _close_directory(data)
+    if options.hidden:
+        return _run(options, url, config, data, token, files, keeper)
+    with taking_over(data, _announce_waiting):
+        return _run(options, url, config, data, token, files, keeper)
+
+
+def _announce_waiting() -> None:
+    notify(
+        "penstock: an agent works in the server of `penstock acp`; this one starts when it is done. Ctrl-C: now not\n"
+    )
+
+
+def _run(
+    options: ServeOptions,
+    url: str | None,
+    config: Config,
+    data: Path,
+    token: str | None,
+    files: PageFiles,
+    keeper: Keeper | None,
+) -> int:
     place = _listen(options)
     try:
         if place.warning:
@@ -116,7 +144,7 @@ def run(options: ServeOptions) -> int:
         _allow_files()
         _collect_seldom()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            ended_by = runner.run(_serve(options, url, config, data, place, token, files))
+            ended_by = runner.run(_serve(options, url, config, data, place, token, files, keeper))
     finally:
         place.close()
     return INTERRUPTED if ended_by == signal.SIGINT else OK
@@ -163,7 +191,14 @@ def _listen(options: ServeOptions) -> Place:
 
 
 async def _serve(
-    options: ServeOptions, url: str | None, config: Config, data: Path, place: Place, token: str, files: PageFiles
+    options: ServeOptions,
+    url: str | None,
+    config: Config,
+    data: Path,
+    place: Place,
+    token: str,
+    files: PageFiles,
+    keeper: Keeper | None,
 ) -> int | None:
     metrics = Metrics()
     roots = options.root or ([current_directory()] if url is None else [])
@@ -196,7 +231,10 @@ async def _serve(
             app = make_app(Api(service, watches, security, Runs(data)), files)
             server = Server(app, service.close, ready=lambda: announce(options, place, code, data))
             with noted(data, _note(options, place, data)):
+                keeping = None if keeper is None else asyncio.create_task(keeper(server, service, data))
                 await server.serve(sockets=place.sockets)
+                if keeping is not None:
+                    keeping.cancel()
         finally:
             await service.close()
             following.cancel()
@@ -256,9 +294,9 @@ def _note(options: ServeOptions, place: Place, data: Path) -> Serving:
     file = None if options.has_token else (options.token_file or data / TOKEN).absolute()
     token_file = None if file is None else str(file)
     if place.path is not None:
-        return Serving(place.url, path=str(place.path), token_file=token_file)
+        return Serving(place.url, path=str(place.path), token_file=token_file, hidden=options.hidden)
     host, port, *_ = place.sockets[0].getsockname()
-    return Serving(place.url, host, port, token_file=token_file)
+    return Serving(place.url, host, port, token_file=token_file, hidden=options.hidden)
 
 
 def announce(options: ServeOptions, place: Place, code: str | None, data: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,8 +15,15 @@ from penstock.config.data import write_private
 from penstock.errors import UsageError
 from penstock.run.locks import holder, take
 
-SERVING, LOCK = "serving.json", "serving.lock"
-"""Files of the data directory: the note, and the lock that the server holds while it runs."""
+SERVING, LOCK, NEXT = "serving.json", "serving.lock", "serving.next"
+"""Files of the data directory: the note, the lock that the server holds while it runs, and the lock of one that takes
+over from a hidden server."""
+
+HELD = 75
+"""Exit status of a hidden server if another server has the data directory, or is about to."""
+
+LOOK_SECONDS = 0.1
+"""Seconds between two looks at a hidden server that is to end."""
 
 _log = logging.getLogger("penstock.gateway")
 
@@ -31,6 +39,10 @@ class Serving(msgspec.Struct):
     """Path of its Unix socket; None if it listens on `host` and `port`."""
     token_file: str | None = None
     """File with its token; None if the token is from the environment."""
+    hidden: bool = False
+    """True if `penstock acp` has started it, and it gives way to another one."""
+    name: str = ""
+    """Host that requests name; "" for the loopback."""
 
 
 @contextmanager
@@ -48,6 +60,37 @@ def noted(data: Path, serving: Serving) -> Iterator[None]:
     finally:
         if fd >= 0:
             os.close(fd)  # which also unlocks it
+
+
+@contextmanager
+def taking_over(data: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Wait for the end of a hidden server of this data directory; no other one starts while the context lasts.
+
+    It ends when no agent works in it. `waiting` is called if that is not at once.
+    """
+    fd = os.open(data / NEXT, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        looks = 0
+        while take(fd) and _is_hidden(data):
+            looks += 1
+            if looks == round(2 / LOOK_SECONDS):
+                waiting()
+            time.sleep(LOOK_SECONDS)
+        yield
+    finally:
+        os.close(fd)
+
+
+def is_to_end(data: Path) -> bool:
+    """Return whether another server waits for the end of the hidden one."""
+    return holder(data / NEXT) is not None
+
+
+def _is_hidden(data: Path) -> bool:
+    try:
+        return find(data).hidden
+    except UsageError:
+        return False
 
 
 def find(data: Path) -> Serving:

@@ -145,7 +145,8 @@ class Agents:
                 help=f"did you mean {guess!r}?" if guess else "",
             )
 
-    def careful_level(self, name: str) -> Allow | None:
+    @staticmethod
+    def careful_level(name: str) -> Allow | None:
         """Return the freest level at which an agent changes nothing unasked: `ask`, else `read`; None without either.
 
         An agent that only the configuration or another package defines does what its owner has chosen: `default`.

@@ -1,0 +1,60 @@
+"""`penstock acp`: Penstock as an agent of ACP on stdio, for editors.
+
+What it does is imported once the options are known.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from penstock.cli.parser import Parser
+from penstock.cli.serve.client import add_options
+
+EXAMPLES = """\
+examples:
+  penstock acp                      the default agent; an editor starts this command
+  penstock acp --agent NAME
+  penstock acp --server https://chat.example.org --token-file TOKEN
+
+The chats are those of the penstock serve of this user, or of a hidden one that is started if none runs.
+"""
+
+
+def command(args: Sequence[str]) -> int:
+    """Run `penstock acp` until its client has gone, and return the exit status.
+
+    Raises:
+        UsageError: the options cannot be used, or this process belongs to an agent that may ask for no other one.
+    """
+    words = vars(parser().parse(args))
+    from penstock.cli.acp.agent import serve
+    from penstock.cli.acp.link import AcpOptions
+
+    with _private_stdout() as sink:
+        serve(AcpOptions(**words), sink)
+    return 0
+
+
+def parser() -> Parser:
+    """Return the parser of the command."""
+    text = "Serve the agents to an editor, as an agent of ACP (Agent Client Protocol) on stdin and stdout."
+    made = Parser("acp", text, examples=EXAMPLES)
+    made.add_argument("--agent", metavar="NAME", help="agent of new sessions (default: that of the server)")
+    text = "address of the server, with --token-file (default: the one of this user on this machine)"
+    made.add_argument("--server", metavar="URL", help=text)
+    add_options(made)
+    return made
+
+
+@contextmanager
+def _private_stdout() -> Iterator[int]:
+    """Yield stdout, which nothing else can write to while the context lasts: what is printed goes to stderr."""
+    sink = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield sink
+    finally:
+        os.dup2(sink, 1)
+        os.close(sink)

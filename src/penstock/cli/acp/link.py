@@ -1,0 +1,200 @@
+"""Connection of `penstock acp` with the server: found or started, asked, and followed through cuts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+from penstock.chat.history.entries import Numbered, decode_one
+from penstock.cli.serve.client import Rejected, ServerClient, ServerOptions, data_of
+from penstock.cli.serve.serving import HELD, Serving, find
+from penstock.config.data import data_directory, open_private
+from penstock.errors import TransportError, UsageError
+from penstock.run import inside
+
+START_SECONDS = 30.0
+"""Seconds in which a server that is started has to answer."""
+
+PATIENCE_SECONDS = 60.0
+"""Seconds for which a server that does not answer is asked again: it may be started anew."""
+
+PAUSE_SECONDS = 0.1
+MAX_PAUSE_SECONDS = 2.0
+"""Seconds between two attempts: the first and the longest."""
+
+MAX_MESSAGE_BYTES = 16 * 1024
+"""Bytes of the messages of a server that does not start."""
+
+LOG = "acp.log"
+"""File of the data directory with the messages of the hidden server."""
+
+Answer = TypeVar("Answer")
+
+
+class AcpOptions(ServerOptions):
+    """Options of the command line."""
+
+    agent: str | None
+    server: str | None
+
+
+class TurnStep(NamedTuple):
+    """Part of the stream of a turn."""
+
+    rows: list[Numbered]
+    is_live: bool = False
+    """True if the turn's entries so far have been read."""
+
+
+class ServerLink:
+    """Connection with the server of a data directory, or with the one that the options name."""
+
+    def __init__(self, options: AcpOptions) -> None:
+        self._options = options
+        self._named = None if options.server is None else named(options.server)
+        self._starting = threading.Lock()
+
+    def client(self) -> ServerClient:
+        """Return a client of the server; start a hidden one if none runs.
+
+        Raises:
+            UsageError: there is no server and none can be started, or its token cannot be read.
+        """
+        if self._named is not None:
+            return ServerClient(self._options, self._named)
+        with self._starting:
+            data = data_of(self._options)
+            serving = _found(data) or start_hidden(data)
+            return ServerClient(self._options, serving)
+
+    def ask(self, method: str, path: str, kind: type[Answer], body: object = None, *, key: str | None = None) -> Answer:
+        """Return the answer to a request that may be repeated, as `ServerClient.ask`; wait for a server that starts.
+
+        Raises:
+            UsageError: the server rejects it.
+            TransportError: the server does not answer in time.
+        """
+        end, pause = time.monotonic() + PATIENCE_SECONDS, PAUSE_SECONDS
+        while True:
+            try:
+                return self.client().ask(method, path, kind, body, key=key)
+            except TransportError:
+                if time.monotonic() > end:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)
+
+    def follow(self, chat: str, turn: int, after: int = 0) -> Iterator[TurnStep]:
+        """Yield the entries of a turn from one on, until its end; a stream that is cut is continued.
+
+        Raises:
+            UsageError: the chat was deleted, or there is no such turn.
+            TransportError: the server does not answer in time.
+        """
+        end, pause, was_live = time.monotonic() + PATIENCE_SECONDS, PAUSE_SECONDS, False
+        while True:
+            try:
+                for name, number, data in self._events(chat, turn, after):
+                    end, pause = time.monotonic() + PATIENCE_SECONDS, PAUSE_SECONDS
+                    if name == "end":
+                        return
+                    if name == "closed":
+                        break
+                    if name == "live":
+                        if not was_live:
+                            was_live = True
+                            yield TurnStep([], True)
+                    elif number is not None and number > after:
+                        after = number
+                        yield TurnStep([Numbered(number, 0, decode_one(data))])
+            except Rejected:
+                raise
+            except TransportError:
+                if time.monotonic() > end:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)
+
+    def _events(self, chat: str, turn: int, after: int) -> Iterator[tuple[str, int | None, bytes]]:
+        name, number, data = "", None, b""
+        for line in self.client().stream(f"/api/chats/{chat}/turns/{turn}/entries?after={after}"):
+            field, _, value = line.partition(b": ")
+            if field == b"event":
+                name = value.decode()
+            elif field == b"id":
+                number = int(value)
+            elif field == b"data":
+                data = value
+            elif not line and name:
+                yield name, number, data
+                name, number, data = "", None, b""
+
+
+def named(url: str) -> Serving:
+    """Return the server at this address.
+
+    Raises:
+        UsageError: it is not an address.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        parts, host, port = urlsplit(""), None, None
+    if parts.scheme not in ("http", "https") or not host or parts.path.strip("/") or parts.query:
+        raise UsageError("this is not the address of a server", expected="such as http://127.0.0.1:8377")
+    port = port or (443 if parts.scheme == "https" else 80)
+    return Serving(url, host, port, name=parts.netloc.rpartition("@")[2])
+
+
+def start_hidden(data: Path) -> Serving:
+    """Start a hidden server for a data directory, and return it when it answers. Of several, one stays.
+
+    Raises:
+        UsageError: it does not start, or this process belongs to an agent, with which it would end.
+    """
+    if inside.marks():
+        what = "no server runs, and one that an agent starts would end with the agent"
+        raise UsageError(what, help="start one with penstock serve")
+    data = data_directory(data)
+    with open(data / LOG, "ab", opener=open_private) as log:
+        size = os.fstat(log.fileno()).st_size
+        process = subprocess.Popen(
+            [sys.executable, "-m", "penstock.cli.serve.hidden", str(data)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            start_new_session=True,
+        )
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end:
+        status = process.poll()
+        serving = _found(data)
+        if serving is not None:
+            threading.Thread(target=process.wait, daemon=True).start()
+            return serving
+        if status not in (None, HELD):
+            break
+        time.sleep(PAUSE_SECONDS)
+    with open(data / LOG, "rb") as file:
+        file.seek(size)
+        lines = file.read(MAX_MESSAGE_BYTES).decode("utf-8", "replace").strip().splitlines()
+    raise UsageError(
+        "no server runs, and none could be started" + (f": {lines[-1]}" if lines else ""),
+        help="start one with penstock serve",
+    )
+
+
+def _found(data: Path) -> Serving | None:
+    try:
+        return find(data)
+    except UsageError:
+        return None

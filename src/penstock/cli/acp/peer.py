@@ -1,0 +1,213 @@
+"""JSON-RPC 2.0 over lines of stdin and stdout: requests of the client, and requests to it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+
+from penstock.errors import PenstockError
+
+MAX_LINE_BYTES = 8 * 1024 * 1024
+"""Bytes of the longest line: the largest prompt has 512 KiB, and JSON may write a byte as six characters."""
+
+MAX_REQUESTS = 100
+"""Number of requests of the client that are answered at once. An editor has a few."""
+
+READ_BYTES = 256 * 1024
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
+NOT_FOUND = -32002
+"""Codes of errors. The last one is of ACP: there is no such session."""
+
+Work = Callable[[], Any]
+"""Rest of a request, which may take long; it returns the result."""
+
+
+class RpcError(PenstockError):
+    """Error of a request, as the other side gets it."""
+
+    def __init__(self, code: int, message: str, data: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+class ClientGone(PenstockError):
+    """The client no longer reads the answers. The turns of the client go on at the server."""
+
+    def __init__(self) -> None:
+        super().__init__("the client is gone")
+
+
+class Peer:
+    """Connection with the client.
+
+    `request` and `notification` get a method and its parameters, in the order of the lines. A request returns the rest
+    of its work, which runs beside the others.
+    """
+
+    def __init__(
+        self, source: int, sink: int, request: Callable[[str, Any], Work], notification: Callable[[str, Any], None]
+    ) -> None:
+        """`source` and `sink`: file descriptors to read from and to write to."""
+        self._source = source
+        self._sink = sink
+        self._request = request
+        self._notification = notification
+        self._writing = threading.Lock()
+        self._asked: dict[int, Future[Any]] = {}
+        self._last = 0
+        self._works = 0
+        self._changed = threading.Condition()
+
+    def serve(self) -> None:
+        """Handle the lines of the client until there are no more, or the client is gone."""
+        try:
+            for line in self._lines():
+                if line is None:
+                    self._fail(None, RpcError(INVALID_REQUEST, f"a line has at most {MAX_LINE_BYTES:,} bytes"))
+                elif line.strip():
+                    self._handle(line)
+        except ClientGone:
+            pass
+
+    def wait(self, seconds: float) -> None:
+        """Wait until all requests of the client are answered, but no longer than this."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._works == 0, seconds)
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Send a notification."""
+        self._send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def ask(self, method: str, params: dict[str, Any]) -> tuple[int, Future[Any]]:
+        """Send a request; return its id and its result, which raises `RpcError` if the client answers with an error."""
+        with self._writing:
+            self._last += 1
+            number = self._last
+            answer: Future[Any] = Future()
+            self._asked[number] = answer
+        self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        return number, answer
+
+    def withdraw(self, number: int) -> None:
+        """Withdraw a request: its answer is no longer needed."""
+        if (answer := self._asked.pop(number, None)) is not None:
+            answer.cancel()
+            self.notify("$/cancel_request", {"requestId": number})
+
+    # --- lines ---
+
+    def _lines(self) -> Iterator[bytes | None]:
+        """Yield the lines; None for one that is too long."""
+        rest = bytearray()
+        is_too_long = False
+        while data := os.read(self._source, READ_BYTES):
+            *lines, last = data.split(b"\n")
+            for line in lines:
+                rest += line
+                yield None if is_too_long or len(rest) > MAX_LINE_BYTES else bytes(rest)
+                rest.clear()
+                is_too_long = False
+            rest += last
+            if len(rest) > MAX_LINE_BYTES:
+                is_too_long = True
+                rest.clear()
+        if is_too_long or rest:
+            yield None if is_too_long else bytes(rest)
+
+    def _handle(self, line: bytes) -> None:
+        try:
+            message = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            self._fail(None, RpcError(PARSE_ERROR, f"this line is not JSON: {error}"))
+            return
+        if not isinstance(message, dict):
+            self._fail(None, RpcError(INVALID_REQUEST, "a message is one JSON object a line"))
+            return
+        id, method = message.get("id"), message.get("method")
+        if isinstance(method, str) and "id" not in message:
+            try:
+                self._notification(method, message.get("params"))
+            except PenstockError:
+                pass  # nobody waits for the answer to a notification
+        elif isinstance(method, str) and isinstance(id, str | int) and not isinstance(id, bool):
+            self._begin(id, method, message.get("params"))
+        elif method is None and ("result" in message or "error" in message):
+            self._answered(message)
+        else:
+            self._fail(None, RpcError(INVALID_REQUEST, "this is neither a request nor an answer of JSON-RPC 2.0"))
+
+    def _begin(self, id: str | int, method: str, params: Any) -> None:
+        with self._changed:
+            if self._works >= MAX_REQUESTS:
+                self._fail(id, RpcError(INTERNAL_ERROR, f"at most {MAX_REQUESTS} requests are answered at once"))
+                return
+        try:
+            work = self._request(method, params)
+        except PenstockError as error:
+            self._fail(id, error)
+            return
+        with self._changed:
+            self._works += 1
+        threading.Thread(target=self._work, args=(id, work), daemon=True).start()
+
+    def _work(self, id: str | int, work: Work) -> None:
+        try:
+            self._send(self._result(id, work))
+        except ClientGone:
+            pass
+        finally:
+            with self._changed:
+                self._works -= 1
+                self._changed.notify_all()
+
+    def _result(self, id: str | int, work: Work) -> dict[str, Any]:
+        try:
+            return {"jsonrpc": "2.0", "id": id, "result": work()}
+        except ClientGone:
+            raise
+        except PenstockError as error:
+            return _failed(id, error)
+        except Exception:
+            traceback.print_exc()
+            return _failed(id, RpcError(INTERNAL_ERROR, "an error inside of Penstock; its stderr has more"))
+
+    def _answered(self, message: dict[str, Any]) -> None:
+        id = message.get("id")
+        answer = self._asked.pop(id, None) if isinstance(id, int) else None
+        if answer is None or not answer.set_running_or_notify_cancel():
+            return
+        error = message.get("error")
+        if "error" in message:
+            words = error.get("message") if isinstance(error, dict) else None
+            answer.set_exception(RpcError(INTERNAL_ERROR, words if isinstance(words, str) else "the client failed"))
+        else:
+            answer.set_result(message["result"])
+
+    def _fail(self, id: str | int | None, error: PenstockError) -> None:
+        self._send(_failed(id, error))
+
+    def _send(self, message: dict[str, Any]) -> None:
+        data = memoryview(msgspec.json.encode(message) + b"\n")
+        with self._writing:
+            try:
+                while data:
+                    data = data[os.write(self._sink, data) :]
+            except OSError:
+                raise ClientGone from None
+
+
+def _failed(id: str | int | None, error: PenstockError) -> dict[str, Any]:
+    found: dict[str, Any] = {"code": INTERNAL_ERROR, "message": str(error)}
+    if isinstance(error, RpcError):
+        found["code"] = error.code
+        if error.data is not None:
+            found["data"] = error.data
+    return {"jsonrpc": "2.0", "id": id, "error": found}

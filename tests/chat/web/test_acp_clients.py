@@ -1,0 +1,248 @@
+"""`penstock acp` as a program, with the official clients of the protocol, and its hidden server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import acp
+import pytest
+from acp import helpers, schema
+from serve_process import Serve
+from served import AGENTS, PLAYER, RECORDINGS, SECONDS, TESTS
+from waiting import until
+
+from penstock.cli.serve.serving import find
+from penstock.errors import UsageError
+from penstock.run.locks import holder
+
+pytestmark = pytest.mark.slow
+
+REPLY: str = json.loads((RECORDINGS / "thinktools" / "expected.json").read_text("utf-8"))["reply"]
+MORE = f"""
+[agents.held]
+command = ["{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS / "thinktools"}", "--speed=0", "--hold=38:HELD"]
+adapter = "claude"
+
+[agents.peer]
+command = ["{sys.executable}", "{TESTS / "support" / "acp_peer.py"}"]
+protocol = "acp"
+"""
+
+
+class Editor:
+    """A client made with the protocol's own package."""
+
+    def __init__(self) -> None:
+        self.updates: list[Any] = []
+        self.asked: list[str] = []
+
+    def on_connect(self, conn: Any) -> None:
+        """The connection; it is not needed."""
+
+    async def request_permission(self, options: list[Any], tool_call: Any, **_: Any) -> Any:
+        """Choose the first option."""
+        self.asked.append(tool_call.title)
+        return schema.RequestPermissionResponse(
+            outcome=schema.AllowedOutcome(outcome="selected", option_id=options[0].option_id)
+        )
+
+    async def session_update(self, update: Any, **_: Any) -> None:
+        """Keep it."""
+        self.updates.append(update)
+
+    def text(self) -> str:
+        """The text of the messages."""
+        return "".join(it.content.text for it in self.updates if it.session_update == "agent_message_chunk")
+
+
+class Machine:
+    """A user's machine: a data directory, agents and a directory to work in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.root = folder / "root"
+        self.root.mkdir()
+        self.go = folder / "go"
+        self.agents = AGENTS + MORE.replace("HELD", str(self.go))
+        (folder / "agents.toml").write_text(self.agents)
+        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "TMPDIR") if name in os.environ}
+        more = {"HOME": str(folder), "PENSTOCK_CONFIG": str(folder / "agents.toml"), "PENSTOCK_DATA": str(self.data)}
+        self.env = {**kept, **more, "PENSTOCK_SANDBOX": "off"}
+
+    def words(self, agent: str = "scripted") -> list[str]:
+        """The command that an editor starts."""
+        return [sys.executable, "-m", "penstock", "acp", "--agent", agent]
+
+    def run(self, editor: Editor, agent: str, work: Callable[[Any, Any], Any]) -> Any:
+        """Do this with the connection and the process."""
+
+        async def run() -> Any:
+            words = self.words(agent)
+            client: Any = editor  # it has what the agent asks for, and no more
+            async with acp.spawn_agent_process(client, *words, env=self.env, cwd=str(self.folder)) as (conn, process):
+                await conn.initialize(protocol_version=1)
+                return await asyncio.wait_for(work(conn, process), SECONDS)
+
+        return asyncio.run(run())
+
+    @property
+    def server(self) -> int | None:
+        """The id of the server's process."""
+        return holder(self.data / "serving.lock")
+
+    def end(self) -> None:
+        """End the server."""
+        if pid := self.server:
+            os.kill(pid, signal.SIGTERM)
+            until(lambda: self.server is None)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    """A machine without a server."""
+    made = Machine(tmp_path)
+    yield made
+    made.end()
+
+
+def test_a_hidden_server_is_started_and_gives_way(machine: Machine, serve: Callable[..., Serve]) -> None:
+    """A turn outlives the editor and its process; `penstock serve` takes over when it is done, and has the chat."""
+    editor = Editor()
+
+    async def leave(conn: Any, process: Any) -> str:
+        made = await conn.new_session(cwd=str(machine.root), mcp_servers=[])
+        asking = asyncio.create_task(conn.prompt(session_id=made.session_id, prompt=[helpers.text_block("Hello")]))
+        while "tool_call_update" not in [it.session_update for it in editor.updates]:
+            await asyncio.sleep(0.01)
+        process.kill()
+        with pytest.raises(Exception, match=r"."):
+            await asking
+        return str(made.session_id)
+
+    session = machine.run(editor, "held", leave)
+    assert editor.asked == [f"Trust {machine.root}?"]
+    hidden = machine.server
+    assert find(machine.data).hidden
+    assert hidden is not None
+    assert os.getsid(hidden) == hidden
+    started = serve("--port=0", f"--root={machine.root}", agents=machine.agents, PENSTOCK_SANDBOX="off")
+    until(lambda: holder(machine.data / "serving.next") == started.process.pid)
+    assert machine.server == hidden, "a turn is running"
+    machine.go.touch()
+    assert "/#code=" in started.line()
+    assert machine.server == started.process.pid
+    assert not (machine.data / "acp.sock").exists()
+
+    second = Editor()
+
+    async def load(conn: Any, process: Any) -> None:
+        await conn.load_session(cwd=str(machine.root), session_id=session, mcp_servers=[])
+
+    machine.run(second, "held", load)
+    assert second.text() == REPLY
+    assert machine.server == started.process.pid
+    started.end()
+
+
+def test_two_editors_share_one_hidden_server(machine: Machine) -> None:
+    """However many start at once; and it does not start below an agent, with which it would end."""
+    lines = b'{"jsonrpc":"2.0","id":1,"method":"session/list","params":{}}\n'
+    env = {**machine.env, "PENSTOCK_RUN": "mark"}
+    inside = subprocess.run(
+        machine.words(), input=lines, capture_output=True, env=env, cwd=machine.folder, timeout=SECONDS, check=True
+    )
+    assert "end with the agent" in json.loads(inside.stdout)["error"]["message"]
+    started = [
+        subprocess.Popen(
+            machine.words(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=machine.env, cwd=machine.folder
+        )
+        for _ in range(4)
+    ]
+    for one in started:
+        out, _ = one.communicate(lines, timeout=SECONDS)
+        assert json.loads(out)["result"] == {"sessions": []}
+    found = find(machine.data)
+    assert found.path == str(machine.data / "acp.sock")
+    assert os.stat(found.path).st_mode & 0o007 == 0
+    machine.end()
+    with pytest.raises(UsageError):
+        find(machine.data)
+
+
+def test_a_server_that_is_killed_ends_its_turn(machine: Machine) -> None:
+    """The editor gets an error and never a success; its next prompt starts a server again."""
+    editor = Editor()
+
+    async def work(conn: Any, process: Any) -> None:
+        made = await conn.new_session(cwd=str(machine.root), mcp_servers=[])
+        asking = asyncio.create_task(conn.prompt(session_id=made.session_id, prompt=[helpers.text_block("Hello")]))
+        while "tool_call_update" not in [it.session_update for it in editor.updates]:
+            await asyncio.sleep(0.01)
+        assert machine.server is not None
+        os.kill(machine.server, signal.SIGKILL)
+        with pytest.raises(acp.RequestError) as caught:
+            await asking
+        assert caught.value.data is not None
+        assert caught.value.data["outcome"] == "cut_off"
+        machine.go.touch()
+        answer = await conn.prompt(session_id=made.session_id, prompt=[helpers.text_block("Again")])
+        assert answer.stop_reason == "end_turn"
+
+    machine.run(editor, "held", work)
+    assert editor.text().endswith(REPLY)
+
+
+def test_the_official_client_for_python(machine: Machine) -> None:
+    """A permission, a cancelled turn, the list, the settings and an error, all as its types want them."""
+    editor = Editor()
+
+    async def work(conn: Any, process: Any) -> None:
+        made = await conn.new_session(cwd=str(machine.root), mcp_servers=[])
+        assert [option.id for option in made.config_options] == ["agent", "permission"]
+        answer = await conn.prompt(session_id=made.session_id, prompt=[helpers.text_block("permission")])
+        assert (answer.stop_reason, editor.text()) == ("end_turn", "asked: once")
+        assert answer.usage.total_tokens == 19
+        listed = await conn.list_sessions(cwd=str(machine.root))
+        assert [it.session_id for it in listed.sessions] == [made.session_id]
+        waiting = await conn.new_session(cwd=str(machine.root), mcp_servers=[])
+        asking = asyncio.create_task(conn.prompt(session_id=waiting.session_id, prompt=[helpers.text_block("wait")]))
+        await asyncio.sleep(1)
+        await conn.cancel(session_id=waiting.session_id)
+        assert (await asking).stop_reason == "cancelled"
+        with pytest.raises(acp.RequestError) as caught:
+            await conn.load_session(cwd=str(machine.root), session_id="none", mcp_servers=[])
+        assert caught.value.code == -32002
+
+    machine.run(editor, "peer", work)
+
+
+VERSION = "2.4.0"
+PROGRAM = TESTS / "support" / "acp_client.mjs"
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm")
+def test_the_official_client_for_javascript(machine: Machine) -> None:
+    """It gets the reply, the title and the reason to stop, and the same when it loads the session."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock" / "npm"
+    folder = root / f"acp@{VERSION}"
+    if not folder.exists():
+        words = ["npm", "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--ignore-scripts"]
+        subprocess.run([*words, f"@agentclientprotocol/sdk@{VERSION}"], check=True, capture_output=True, timeout=300)
+    words = ["node", str(PROGRAM), str(folder), str(machine.root), *machine.words()]
+    done = subprocess.run(words, capture_output=True, text=True, env=machine.env, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["result"]["stopReason"] == "end_turn"
+    assert {"agent_thought_chunk", "tool_call", "tool_call_update", "user_message_chunk"} <= {*found["kinds"]}
+    assert found["text"] == found["loaded"] == REPLY
+    assert found["title"] == "Hello"
