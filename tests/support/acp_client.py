@@ -37,11 +37,16 @@ class AcpClient:
         self.withdrawn: list[int] = []
         self.answer: Callable[[Message], Message | None] = lambda asked: selected(asked["options"][0]["optionId"])
         """What it answers when it is asked for a permission; None: nothing."""
+        self.forms: list[Message] = []
+        self.form: Message = {"action": "decline"}
+        """What it answers to a form."""
         self._last = 0
 
     def _serve(self) -> None:
         self._agent.serve()
-        os.close(self._sink)
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, self._sink)  # not closed: threads that are left must not write to what gets its number
+        os.close(nothing)
 
     def close(self) -> None:
         """Go; the agent ends."""
@@ -87,6 +92,9 @@ class AcpClient:
                 answer = self.answer(message["params"])
                 if answer is not None:
                     self.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}).encode() + b"\n")
+            elif method == "elicitation/create":
+                self.forms.append(message["params"])
+                self.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": self.form}).encode() + b"\n")
             else:
                 assert method == "$/cancel_request"
                 self.withdrawn.append(message["params"]["requestId"])

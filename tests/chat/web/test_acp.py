@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import acp.schema as acp
 import pytest
 from acp_client import AcpClient, selected, words
-from served import AGENTS, PLAYER, RECORDINGS, TESTS, Gateway
+from served import AGENTS, PLAYER, RECORDINGS, SECONDS, TESTS, Gateway
 from waiting import until
 
-PEER = TESTS / "support" / "acp_peer.py"
+from penstock.cli.serve import hidden
+
 MORE = f"""
 [agents.failing]
 command = ["{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS / "err500"}", "--speed=0"]
@@ -23,8 +27,8 @@ adapter = "claude"
 command = ["{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS / "thinktools"}", "--speed=0", "--lines=30"]
 adapter = "claude"
 
-[agents.peer]
-command = ["{sys.executable}", "{PEER}"]
+[agents.chooser]
+command = ["{sys.executable}", "-S", "{TESTS / "support" / "acp_chooser.py"}"]
 protocol = "acp"
 
 [agents.held]
@@ -39,7 +43,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, page: Path) -> Iterator[Ga
     """A gateway with more agents."""
     folder = tmp_path_factory.mktemp("acp")
     (folder / "agents.toml").write_text(AGENTS + MORE.replace("HELD", str(folder / "go")))
-    made = Gateway(folder, page)
+    made = Gateway(folder, page, ping=0.1)
     yield made
     made.close()
 
@@ -143,7 +147,7 @@ def test_cancel_stops_the_turn(gateway: Gateway) -> None:
     assert (answer["id"], answer["result"]["stopReason"]) == (first, "cancelled")
     assert [it["outcome"] for it in turns_of(gateway, session)] == ["cancelled"]
     editor.send("session/prompt", sessionId=session, prompt=words("Again"))
-    editor.notify("session/cancel", sessionId=session)  # before the turn has a number
+    editor.notify("$/cancel_request", requestId=editor._last)  # before the turn has a number
     assert editor.read()["result"]["stopReason"] == "cancelled"
     until(lambda: gateway.service.chat(session).state == "idle")
     editor.close()
@@ -166,11 +170,11 @@ CANCELLED = {"result": {"outcome": {"outcome": "cancelled"}}}
 )
 def test_a_permission_is_asked_for(gateway: Gateway, answer: dict[str, Any], option: str) -> None:
     """With the diff and our options; the answer reaches the agent, and a client that cannot answer rejects."""
-    editor = another(gateway, "peer")
+    editor = another(gateway, "chooser")
     editor.answer = lambda asked: answer
     session = editor.new(gateway.root)
     assert editor.prompt(session, "edit")["stopReason"] == "end_turn"
-    assert editor.text() == f"asked: {option}"
+    assert editor.text() == f"chosen: {option}"
     [asked] = editor.permissions
     assert [it["kind"] for it in asked["options"]] == ["allow_once", "allow_always", "reject_once"]
     assert asked["toolCall"]["toolCallId"] in {it.get("toolCallId") for it in editor.updates}
@@ -178,9 +182,55 @@ def test_a_permission_is_asked_for(gateway: Gateway, answer: dict[str, Any], opt
     editor.close()
 
 
+def test_a_choice_is_text_and_the_next_prompt_its_answer(gateway: Gateway) -> None:
+    """A wrong answer is an error that names the right ones; who loads the session meanwhile can answer too."""
+    editor = another(gateway, "chooser")
+    session = editor.new(gateway.root)
+    assert editor.prompt(session, "Ask")["stopReason"] == "end_turn"
+    assert "Answer with one of: Apples, Bananas" in editor.text()
+    assert editor.permissions == []
+    assert editor.fail("session/prompt", sessionId=session, prompt=words("Cherries"))["code"] == -32602
+    second = another(gateway)
+    second.ask("session/load", sessionId=session, cwd=str(gateway.root), mcpServers=[])
+    second.until(lambda: "Answer with one of" in second.text())
+    second.updates.clear()
+    until(lambda: second._agent._sessions[session].waiting is not None)
+    assert second.prompt(session, "bananas")["stopReason"] == "end_turn"
+    assert second.text() == "chosen: b"
+    editor.updates.clear()
+    error = editor.fail("session/prompt", sessionId=session, prompt=words("Apples"))
+    assert "resume" in error["message"], (
+        "a new prompt, which this agent cannot have: the question was answered elsewhere"
+    )
+    assert editor.text() == "chosen: b"
+    assert [it["prompt"] for it in turns_of(gateway, session)] == ["Ask", "Apples"]
+    for one in (editor, second):
+        one.close()
+
+
+def test_a_choice_is_a_form(gateway: Gateway) -> None:
+    """For an editor that has forms; what it does not fill in is asked again as text."""
+    editor = another(gateway, "chooser")
+    editor.ask("initialize", protocolVersion=1, clientCapabilities={"elicitation": {"form": {}}})
+    session = editor.new(gateway.root)
+    editor.form = {"action": "accept", "content": {"answer": "b"}}
+    assert editor.prompt(session, "Ask")["stopReason"] == "end_turn"
+    assert editor.text() == "chosen: b"
+    [asked] = editor.forms
+    acp.CreateFormSessionElicitationRequest.model_validate(asked)
+    assert asked["requestedSchema"]["properties"]["answer"]["oneOf"][1] == {"const": "b", "title": "Bananas"}
+    for editor.form in ({"action": "decline"}, {"action": "accept", "content": {"answer": 7}}, {}):
+        again = editor.new(gateway.root)
+        editor.updates.clear()
+        assert editor.prompt(again, "Ask")["stopReason"] == "end_turn"
+        assert "Answer with one of: Apples, Bananas" in editor.text()
+        editor.ask("session/close", sessionId=again)
+    editor.close()
+
+
 def test_a_question_that_is_answered_elsewhere_is_withdrawn(gateway: Gateway) -> None:
     """The page answers, and the editor's dialog closes; an answer that comes after that changes nothing."""
-    editor = another(gateway, "peer")
+    editor = another(gateway, "chooser")
     editor.answer = lambda asked: None
     session = editor.new(gateway.root)
     editor.send("session/prompt", sessionId=session, prompt=words("edit"))
@@ -189,7 +239,7 @@ def test_a_question_that_is_answered_elsewhere_is_withdrawn(gateway: Gateway) ->
         [turn] = page.get(f"/api/chats/{session}/turns").json()["turns"]
         page.post(f"/api/chats/{session}/questions", json={"id": turn["question"]["id"], "answer": "always"})
     assert editor.read()["result"]["stopReason"] == "end_turn"
-    assert editor.text() == "asked: always"
+    assert editor.text() == "chosen: always"
     assert len(editor.withdrawn) == 1
     editor.write(json.dumps({"jsonrpc": "2.0", "id": editor.withdrawn[0], **selected("never")}).encode() + b"\n")
     assert editor.ask("session/close", sessionId=session) == {}
@@ -219,14 +269,17 @@ def test_settings_are_those_of_the_chat(gateway: Gateway, editor: AcpClient) -> 
     made = editor.ask("session/new", cwd=str(gateway.root), mcpServers=[])
     session = made["sessionId"]
     assert {it["id"]: it["currentValue"] for it in made["configOptions"]} == {"agent": "scripted", "permission": "own"}
-    found = editor.ask("session/set_config_option", sessionId=session, configId="agent", value="peer")
-    assert found["configOptions"][0]["currentValue"] == "peer"
-    editor.prompt(session, "Hello")
-    assert gateway.service.chat(session).agent == "peer"
+    found = editor.ask("session/set_config_option", sessionId=session, configId="agent", value="cut")
+    assert found["configOptions"][0]["currentValue"] == "cut"
+    assert found["configOptions"][1]["id"] == "permission"
+    editor.fail("session/prompt", sessionId=session, prompt=words("Hello"))
+    assert gateway.service.chat(session).agent == "cut"
+    assert editor.ask("session/set_mode", sessionId=session, modeId="own") == {}
+    assert editor.fail("session/set_mode", sessionId=session, modeId="all")["code"] == -32602
     for option, value in (("agent", "scripted"), ("permission", "all"), ("none", "x")):
         error = editor.fail("session/set_config_option", sessionId=session, configId=option, value=value)
         assert error["code"] == -32602
-    assert gateway.service.chat(session).agent == "peer"
+    assert gateway.service.chat(session).agent == "cut"
 
 
 def test_resources_are_text(gateway: Gateway, editor: AcpClient) -> None:
@@ -267,6 +320,9 @@ def test_hostile_lines(gateway: Gateway, editor: AcpClient) -> None:
         (b'{"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": {"sessionId": "../../about"}}', -32002),
         (b'{"jsonrpc": "2.0", "id": 1, "method": "session/delete", "params": {"sessionId": "%2e%2e"}}', -32002),
         (b'{"jsonrpc": "2.0", "id": 1, "method": "session/list", "params": {"cursor": "-1"}}', -32602),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "session/list", "params": {"cwd": "/a\\u0000"}}', -32602),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "session/list", "params": {"cwd": "\\ud800"}}', -32602),
+        (b'{"jsonrpc": "2.0", "id": 1e400, "method": "session/list"}', -32700),
         (b'{"id": 1, "method": "session/prompt", "params": {"sessionId": "x", "prompt": []}}', -32002),
         (b" " * (9 * 1024 * 1024), -32600),
     ):
@@ -287,7 +343,7 @@ def test_the_entries_of_a_turn(gateway: Gateway) -> None:
         live = one.get(f"/api/chats/{chat}/turns/1/entries").text
         until(lambda: bool(one.get(f"/api/chats/{chat}/turns").json()["turns"][0].get("finalized")))
         whole = one.get(f"/api/chats/{chat}/turns/1/entries").text
-        assert [block for block in live.split("\n\n") if "event: live" not in block] == [
+        assert [block for block in live.split("\n\n") if "event: live" not in block and block != ": ping"] == [
             block for block in whole.split("\n\n") if "event: live" not in block
         ]
         blocks = whole.split("\n\n")
@@ -307,3 +363,51 @@ def test_a_chat_can_have_a_chosen_id(gateway: Gateway) -> None:
         assert one.post("/api/chats", json={"id": id}).status_code == 409
         for wrong in ({"id": "x"}, {"id": id.upper()}, {"id": f"{id}0"}, {"depth": 2}, {"depth": -1}):
             assert one.post("/api/chats", json=wrong).status_code == 400
+
+
+VALUES: list[Any] = [None, True, -1, 1.5, "", "x", "\ud800", "../..", "\0", [], {}, [[]], "a" * 500, 10**30]
+VALUES += [words("hi"), [{"type": "resource", "resource": {"uri": "http://[", "text": "x"}}]]
+METHODS = ["initialize", "session/new", "session/prompt", "session/load", "session/resume", "session/list"]
+METHODS += ["session/close", "session/delete", "session/cancel", "session/set_mode", "session/set_config_option"]
+METHODS += ["$/cancel_request", "none"]
+FIELDS = ["sessionId", "cwd", "prompt", "mcpServers", "cursor", "configId", "value", "modeId", "protocolVersion"]
+FIELDS += ["clientCapabilities", "requestId"]
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20))])
+def test_random_lines(gateway: Gateway, editor: AcpClient, seed: int) -> None:
+    """Whatever comes, no error is one inside of Penstock, and the connection goes on."""
+    source = random.Random(seed)
+    for number in range(150):
+        params = {name: source.choice(VALUES) for name in source.sample(FIELDS, source.randint(0, len(FIELDS)))}
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": source.choice([number, str(number), source.choice(VALUES)])}
+        message |= {"method": source.choice(METHODS), "params": source.choice([params, params, source.choice(VALUES)])}
+        for name in [*message]:
+            if source.random() < 0.03:
+                del message[name]
+        line = bytearray(json.dumps(message).encode())
+        if source.random() < 0.2:
+            line[source.randrange(len(line))] = source.randrange(256)
+        editor.write(bytes(line).replace(b"\n", b" ") + b"\n")
+    last = editor.send("initialize", protocolVersion=1)
+    while (answer := editor.read())["id"] != last or "error" in answer:
+        assert answer.get("error", {}).get("code") != -32603, answer
+    assert answer["result"]["agentInfo"]["name"] == "penstock"
+
+
+def test_a_hidden_server_ends_when_it_is_idle(own: Callable[..., Gateway], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not while an agent works, however long."""
+    monkeypatch.setattr(hidden, "IDLE_SECONDS", 0.3)
+    monkeypatch.setattr(hidden, "LOOK_SECONDS", 0.05)
+    gateway = own()
+    chat = gateway.chat("staying")
+    with gateway.client() as one:
+        one.post(f"/api/chats/{chat}/turns", json={"text": "Hello"})
+        keeping = asyncio.run_coroutine_threadsafe(
+            hidden.end_when_idle(gateway.server, gateway.service, gateway.folder), gateway.loop
+        )
+        with pytest.raises(TimeoutError):
+            keeping.result(0.6)
+        one.post(f"/api/chats/{chat}/stop", json={})
+    keeping.result(SECONDS)
+    gateway.close()

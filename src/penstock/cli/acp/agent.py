@@ -17,7 +17,7 @@ from penstock.adapter import Allow
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.agents.offered import AgentView
 from penstock.chat.service.chats.chat_view import ChatView
-from penstock.chat.web.doors.acp import AcpTurn, is_permission, stop_reason, usage_of
+from penstock.chat.web.doors.acp import FIELD, AcpTurn, form_of, is_permission, stop_reason, usage_of
 from penstock.chat.web.doors.turn_fold import failure_text, question_text
 from penstock.chat.web.schemas import About, TurnNumber
 from penstock.cli.acp import settings
@@ -36,12 +36,15 @@ from penstock.cli.acp.peer import (
 from penstock.cli.chats import ID, ChatList, SomeTurns
 from penstock.cli.console import notify
 from penstock.cli.serve.client import Rejected
-from penstock.core.questions import OpenQuestion
+from penstock.core.questions import REJECT, OpenQuestion
 from penstock.errors import PenstockError, UsageError
 from penstock.run import inside
 
 VERSION = 1
 """Version of the protocol."""
+
+MAX_SESSIONS = 1000
+"""Number of sessions that are open at once; an editor has a few."""
 
 PAGE_TURNS, PAGE_SESSIONS = 200, 100
 """Number of turns in one request to the server, and of sessions in one list."""
@@ -64,10 +67,23 @@ class AgentList(msgspec.Struct):
 # --- parameters ---
 
 
+class ElicitationCapabilities(msgspec.Struct):
+    """Kinds of questions that the client can ask a person."""
+
+    form: dict[str, Any] | None = None
+
+
+class ClientCapabilities(msgspec.Struct):
+    """Features of the client."""
+
+    elicitation: ElicitationCapabilities | None = None
+
+
 class Initialize(msgspec.Struct, rename="camel"):
     """Parameters of `initialize`."""
 
     protocol_version: int
+    client_capabilities: ClientCapabilities | None = None
 
 
 class NewSession(msgspec.Struct, rename="camel"):
@@ -107,6 +123,26 @@ class SetOption(msgspec.Struct, rename="camel"):
     value: str
 
 
+class SetMode(msgspec.Struct, rename="camel"):
+    """Parameters of `session/set_mode`."""
+
+    session_id: str
+    mode_id: str
+
+
+class CancelRequest(msgspec.Struct, rename="camel"):
+    """Parameters of `$/cancel_request`."""
+
+    request_id: str | int
+
+
+class FilledForm(msgspec.Struct):
+    """Answer to a form."""
+
+    action: str
+    content: dict[str, Any] | None = None
+
+
 class Chosen(msgspec.Struct, rename="camel"):
     """Answer to a request for a permission."""
 
@@ -137,6 +173,8 @@ class ShownTurn:
         """Number of the last entry that was shown."""
         self.answered: str | None = None
         """Id of the question that the prompt has answered."""
+        self.declined: str | None = None
+        """Id of the question for which the person did not fill in the form."""
 
 
 class Session:
@@ -167,7 +205,9 @@ class AcpAgent:
         self._link = ServerLink(options)
         self._name = options.agent
         self._depth = inside.depth(os.environ)
+        self._has_forms = False
         self._sessions: dict[str, Session] = {}
+        self._prompts: dict[str | int, Session] = {}
         self._peer = Peer(source, sink, self._request, self._notified)
         self._methods: dict[str, Callable[[Any], Work]] = {
             "initialize": self._initialize,
@@ -179,6 +219,7 @@ class AcpAgent:
             "session/close": self._close,
             "session/delete": self._delete,
             "session/set_config_option": self._set_option,
+            "session/set_mode": self._set_mode,
         }
 
     def serve(self) -> None:
@@ -186,11 +227,13 @@ class AcpAgent:
         self._peer.serve()
         self._peer.wait(LEAVE_SECONDS)
 
-    def _request(self, method: str, params: Any) -> Work:
+    def _request(self, id: str | int, method: str, params: Any) -> Work:
         does = self._methods.get(method)
         if does is None:
             raise RpcError(METHOD_NOT_FOUND, f"there is no method {method[:100]!r}", {"method": method[:100]})
         work = does({} if params is None else params)
+        if method == "session/prompt":
+            self._prompts[id] = self._require(_read(params, OneSession).session_id)
 
         def translated() -> Any:
             try:
@@ -198,19 +241,26 @@ class AcpAgent:
             except Rejected as error:
                 code = CODES.get(error.code, INTERNAL_ERROR)
                 raise RpcError(code, str(error), {"reason": error.code}) from error
+            finally:
+                self._prompts.pop(id, None)
 
         return translated
 
     def _notified(self, method: str, params: Any) -> None:
+        session = None
         if method == "session/cancel":
             session = self._sessions.get(_read(params, OneSession).session_id)
-            if session is not None:
-                self._cancel(session)
+        elif method == "$/cancel_request":
+            session = self._prompts.get(_read(params, CancelRequest).request_id)
+        if session is not None:
+            self._cancel(session)
 
     # --- the server ---
 
     def _initialize(self, params: Any) -> Work:
-        _read(params, Initialize)
+        features = _read(params, Initialize).client_capabilities
+        elicitation = features.elicitation if features is not None else None
+        self._has_forms = elicitation is not None and elicitation.form is not None
         sessions: dict[str, Any] = {"list": {}, "resume": {}, "close": {}, "delete": {}}
         answer = {
             "protocolVersion": VERSION,
@@ -256,8 +306,8 @@ class AcpAgent:
             model = view.models[0] if view.models else None
             id = uuid.uuid4().hex
             session = Session(id, cwd, name, settings.careful_level(name), model, is_new=True)
-            self._sessions[id] = session
-            return {"sessionId": id, "configOptions": self._options(session, agents)}
+            self._keep(session)
+            return {"sessionId": id, **self._settings(session, agents)}
 
         return work
 
@@ -271,7 +321,7 @@ class AcpAgent:
             for turn in turns:
                 if session.active is None or session.active.turn != turn.turn:
                     self._replay(session, turn)
-            return {"configOptions": self._options(session, self._agents())}
+            return self._settings(session, self._agents())
 
         return work
 
@@ -280,7 +330,7 @@ class AcpAgent:
         _warn(given.mcp_servers)
 
         def work() -> dict[str, Any]:
-            return {"configOptions": self._options(self._opened(given.session_id), self._agents())}
+            return self._settings(self._opened(given.session_id), self._agents())
 
         return work
 
@@ -292,11 +342,19 @@ class AcpAgent:
         chat = self._chat(id)
         session = Session(id, chat.cwd, chat.agent, chat.allow, chat.model, is_new=False)
         session.title = chat.title
-        self._sessions[id] = session
+        self._keep(session)
         return session
+
+    def _keep(self, session: Session) -> None:
+        """Keep a session as open; if there are too many, close the oldest one that answers no prompt."""
+        self._sessions[session.id] = session
+        if len(self._sessions) > MAX_SESSIONS:
+            idle = next((it for it in [*self._sessions.values()] if it.active is None), session)
+            self._sessions.pop(idle.id, None)
 
     def _list(self, params: Any) -> Work:
         given = _read(params, ListSessions)
+        wanted = None if given.cwd is None else os.path.realpath(_directory(given.cwd))
         cursor = given.cursor or "0"
         if not (cursor.isdecimal() and cursor.isascii() and len(cursor) < 10):
             raise RpcError(INVALID_PARAMS, "this cursor was never given")
@@ -304,8 +362,7 @@ class AcpAgent:
 
         def work() -> dict[str, Any]:
             chats = self._link.ask("GET", "/api/chats", ChatList).chats
-            if given.cwd is not None:
-                wanted = os.path.realpath(given.cwd)
+            if wanted is not None:
                 chats = [chat for chat in chats if chat.cwd == wanted]
             found = [_info(chat) for chat in chats[start : start + PAGE_SESSIONS]]
             more = {"nextCursor": str(start + PAGE_SESSIONS)} if len(chats) > start + PAGE_SESSIONS else {}
@@ -341,6 +398,22 @@ class AcpAgent:
 
     def _options(self, session: Session, agents: list[AgentView]) -> list[Any]:
         return settings.listed(agents, session.agent, session.model, session.allow, is_new=session.is_new)
+
+    def _settings(self, session: Session, agents: list[AgentView]) -> dict[str, Any]:
+        options = self._options(session, agents)
+        modes = settings.modes_of(options)
+        return {"configOptions": options, **({"modes": modes} if modes else {})}
+
+    def _set_mode(self, params: Any) -> Work:
+        given = _read(params, SetMode)
+        chosen = {"sessionId": given.session_id, "configId": settings.LEVEL, "value": given.mode_id}
+        work = self._set_option(chosen)
+
+        def set_mode() -> dict[str, Any]:
+            work()
+            return {}
+
+        return set_mode
 
     def _set_option(self, params: Any) -> Work:
         given = _read(params, SetOption)
@@ -411,10 +484,21 @@ class AcpAgent:
         if active.cancelled.is_set():
             return {"stopReason": "cancelled"}
         active.turn = self._submit(session, text)
+        self._say_held(session, active.turn)
         if active.cancelled.is_set():
             self._stop(session, active.turn)
         with session.lock:
             return self._follow(session, active, ShownTurn(active.turn, session.cwd))
+
+    def _say_held(self, session: Session, turn: int) -> None:
+        """Say that the turn waits, if it does so for messages that a stop on the page holds back."""
+        held = self._chat(session.id).held
+        if held:
+            text = f"Waiting for {held} earlier messages, which the page of penstock serve can release or take back."
+            content = {"type": "text", "text": text}
+            self._update(
+                session, {"sessionUpdate": "agent_thought_chunk", "content": content, "messageId": f"t{turn}.held"}
+            )
 
     def _check_depth(self, session: Session) -> None:
         """Check that an agent does not use a chat to which a person has allowed more than to an agent's.
@@ -480,8 +564,7 @@ class AcpAgent:
             Rejected: this is not an answer to it.
         """
         try:
-            body = {"id": question, "answer": answer}
-            self._link.ask("POST", f"/api/chats/{session.id}/questions", TurnNumber, body)
+            self._link.answer(session.id, question, answer)
         except Rejected as error:
             if error.code != "conflict":
                 raise
@@ -548,33 +631,47 @@ class AcpAgent:
                 if asking is not None and (question is None or question.id != asking[0]):
                     self._peer.withdraw(asking[1])
                     asking = None
+                elif asking is not None and asking[0] == followed.declined:
+                    asking = None
                 if question is None or not is_live or asking is not None or question.id == followed.answered:
                     continue
-                if not is_permission(question):
+                if not is_permission(question) and (not self._has_forms or followed.declined == question.id):
                     self._say(session, shown.turn, question)
                     return False
-                asking = self._ask(session, shown, question)
+                asking = self._ask(session, followed, question)
         finally:
             if asking is not None:
                 self._peer.withdraw(asking[1])
         return True
 
-    def _ask(self, session: Session, shown: AcpTurn, question: OpenQuestion) -> tuple[str, int, Future[Any]]:
-        params = {"sessionId": session.id, **shown.permission(question)}
-        number, answer = self._peer.ask("session/request_permission", params)
+    def _ask(self, session: Session, followed: ShownTurn, question: OpenQuestion) -> tuple[str, int, Future[Any]]:
+        if is_permission(question):
+            method, more = "session/request_permission", followed.shown.permission(question)
+        else:
+            method, more = "elicitation/create", form_of(question)
+        number, answer = self._peer.ask(method, {"sessionId": session.id, **more})
 
         def done(found: Future[Any]) -> None:
             if not found.cancelled():
-                threading.Thread(target=self._permitted, args=(session, question, found), daemon=True).start()
+                threading.Thread(target=self._passed_on, args=(session, followed, question, found), daemon=True).start()
 
         answer.add_done_callback(done)
         return question.id, number, answer
 
-    def _permitted(self, session: Session, question: OpenQuestion, answer: Future[Any]) -> None:
-        """Pass the answer to a permission on to the agent. A client that cannot answer rejects."""
+    def _passed_on(self, session: Session, followed: ShownTurn, question: OpenQuestion, answer: Future[Any]) -> None:
+        """Pass an answer on to the agent. A client that cannot answer rejects a permission, and declines a form."""
+        text = _filled_in(answer)
+        if is_permission(question):
+            offered = {option["optionId"] for option in followed.shown.permission(question)["options"]}
+            chosen = _option(answer)
+            text = chosen if chosen in offered else REJECT
         try:
-            self._answered(session, question.id, _option(answer) or "reject")
+            if text is None:
+                followed.declined = question.id
+            else:
+                self._answered(session, question.id, text)
         except PenstockError as error:
+            followed.declined = question.id
             notify(f"penstock: the answer was not accepted: {error}\n")
 
     def _say(self, session: Session, turn: int, question: OpenQuestion) -> None:
@@ -687,6 +784,16 @@ def _option(answer: Future[Any]) -> str | None:
     except (CancelledError, RpcError, msgspec.ValidationError, RecursionError):
         return None
     return chosen.option_id if chosen.outcome == "selected" else None
+
+
+def _filled_in(answer: Future[Any]) -> str | None:
+    """Return what the person has entered in a form; None if nothing, or the client failed."""
+    try:
+        form = msgspec.convert(answer.result(), FilledForm)
+    except (CancelledError, RpcError, msgspec.ValidationError, RecursionError):
+        return None
+    value = (form.content or {}).get(FIELD)
+    return value if form.action == "accept" and isinstance(value, str) and value.strip() else None
 
 
 def serve(options: AcpOptions, sink: int) -> None:

@@ -32,6 +32,9 @@ MAX_PAUSE_SECONDS = 2.0
 MAX_MESSAGE_BYTES = 16 * 1024
 """Bytes of the messages of a server that does not start."""
 
+PING = ":"
+"""Name of a line of a stream without an entry."""
+
 LOG = "acp.log"
 """File of the data directory with the messages of the hidden server."""
 
@@ -91,8 +94,20 @@ class ServerLink:
             time.sleep(pause)
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
+    def answer(self, chat: str, question: str, answer: str) -> None:
+        """Answer a question of the agent, once: if the response is lost, the answer may have been accepted.
+
+        Raises:
+            UsageError: the server rejects it.
+            TransportError: the server does not answer.
+        """
+        body = {"id": question, "answer": answer}
+        self.client().ask("POST", f"/api/chats/{chat}/questions", dict[str, int], body)
+
     def follow(self, chat: str, turn: int, after: int = 0) -> Iterator[TurnStep]:
         """Yield the entries of a turn from one on, until its end; a stream that is cut is continued.
+
+        There is a step at least every 15 seconds, with or without an entry.
 
         Raises:
             UsageError: the chat was deleted, or there is no such turn.
@@ -107,7 +122,9 @@ class ServerLink:
                         return
                     if name == "closed":
                         break
-                    if name == "live":
+                    if name == PING:
+                        yield TurnStep([])
+                    elif name == "live":
                         if not was_live:
                             was_live = True
                             yield TurnStep([], True)
@@ -132,6 +149,8 @@ class ServerLink:
                 number = int(value)
             elif field == b"data":
                 data = value
+            elif line.startswith(b":"):
+                yield PING, None, b""
             elif not line and name:
                 yield name, number, data
                 name, number, data = "", None, b""
@@ -149,7 +168,7 @@ def named(url: str) -> Serving:
     except ValueError:
         parts, host, port = urlsplit(""), None, None
     if parts.scheme not in ("http", "https") or not host or parts.path.strip("/") or parts.query:
-        raise UsageError("this is not the address of a server", expected="such as http://127.0.0.1:8377")
+        raise UsageError("--server has no address of a server", expected="one such as http://127.0.0.1:8377")
     port = port or (443 if parts.scheme == "https" else 80)
     return Serving(url, host, port, name=parts.netloc.rpartition("@")[2])
 

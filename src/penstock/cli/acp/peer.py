@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import traceback
@@ -48,12 +49,16 @@ class ClientGone(PenstockError):
 class Peer:
     """Connection with the client.
 
-    `request` and `notification` get a method and its parameters, in the order of the lines. A request returns the rest
-    of its work, which runs beside the others.
+    `request` gets the id, the method and its parameters, and `notification` the last two, in the order of the lines.
+    A request returns the rest of its work, which runs beside the others.
     """
 
     def __init__(
-        self, source: int, sink: int, request: Callable[[str, Any], Work], notification: Callable[[str, Any], None]
+        self,
+        source: int,
+        sink: int,
+        request: Callable[[str | int, str, Any], Work],
+        notification: Callable[[str, Any], None],
     ) -> None:
         """`source` and `sink`: file descriptors to read from and to write to."""
         self._source = source
@@ -124,8 +129,8 @@ class Peer:
 
     def _handle(self, line: bytes) -> None:
         try:
-            message = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            message = _decoded(line)
+        except (ValueError, RecursionError) as error:
             self._fail(None, RpcError(PARSE_ERROR, f"this line is not JSON: {error}"))
             return
         if not isinstance(message, dict):
@@ -150,7 +155,7 @@ class Peer:
                 self._fail(id, RpcError(INTERNAL_ERROR, f"at most {MAX_REQUESTS} requests are answered at once"))
                 return
         try:
-            work = self._request(method, params)
+            work = self._request(id, method, params)
         except PenstockError as error:
             self._fail(id, error)
             return
@@ -202,6 +207,18 @@ class Peer:
                     data = data[os.write(self._sink, data) :]
             except OSError:
                 raise ClientGone from None
+
+
+def _decoded(line: bytes) -> Any:
+    """Return the value of a line. Half a character, which JavaScript can write, becomes a question mark.
+
+    Raises:
+        ValueError, RecursionError: it is not JSON.
+    """
+    try:
+        return msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return msgspec.json.decode(json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def _failed(id: str | int | None, error: PenstockError) -> dict[str, Any]:

@@ -67,6 +67,17 @@ def listed(agents: Sequence[AgentView], agent: str, model: str | None, allow: Al
     return found
 
 
+def modes_of(options: Sequence[Any]) -> dict[str, Any] | None:
+    """Return the level of permission as the modes of a session, for clients that do not know its settings."""
+    level = next((option for option in options if option["id"] == LEVEL), None)
+    if level is None:
+        return None
+    modes = [
+        {**{key: value for key, value in one.items() if key != "value"}, "id": one["value"]} for one in level["options"]
+    ]
+    return {"currentModeId": level["currentValue"], "availableModes": modes}
+
+
 def _select(id: str, name: str, category: str | None, current: str, values: Sequence[tuple[str, str, str]]) -> Any:
     options = [
         {"value": value, "name": label, **({"description": text} if text else {})} for value, label, text in values

@@ -6,6 +6,7 @@ It is a process of its own session, so that a turn goes on when the editor is cl
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from penstock.chat.web.server import Server
 from penstock.cli.console import notify_problem
 from penstock.cli.exit_status import USAGE
 from penstock.cli.serve import server
+from penstock.cli.serve.node_options import store_url
 from penstock.cli.serve.options import ServeOptions, parser
 from penstock.cli.serve.serving import HELD, is_to_end
 from penstock.errors import PenstockError
@@ -43,6 +45,9 @@ def main(data: Path) -> int:
     place = ["--uds", str(path)] if len(os.fsencode(path)) <= MAX_SOCKET_BYTES else ["--port", "0"]
     options = ServeOptions(**vars(parser().parse([*place, "--root", "/", "--data", str(data)])))
     options.hidden = True
+    if store_url(options) is not None:
+        notify_problem("the chats are in a database, which needs penstock serve")
+        return USAGE
     try:
         return server.run(options, end_when_idle)
     except StoreHeld:
@@ -56,6 +61,8 @@ async def end_when_idle(server: Server, service: Service, data: Path) -> None:
     """End the server when no turn runs or waits, after a time, or at once if another server takes over."""
     loop = asyncio.get_running_loop()
     last = loop.time()
+    with contextlib.suppress(FileNotFoundError):  # it is a port
+        os.chmod(data / SOCKET, 0o600)
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         states = {chat.state for chat in service.chats() if chat.state == "running" or not chat.held}

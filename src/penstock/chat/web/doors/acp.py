@@ -14,7 +14,7 @@ from penstock import events as ev
 from penstock.chat.history.entries import Numbered
 from penstock.chat.reasoning_tags import strip_tags
 from penstock.chat.turn import Completed
-from penstock.chat.web.doors.turn_fold import TurnFold, failure_text
+from penstock.chat.web.doors.turn_fold import TurnFold, failure_text, question_text
 from penstock.core.bounded import BoundedDict
 from penstock.core.questions import PERMISSIONS, OpenQuestion
 
@@ -28,6 +28,9 @@ MAX_CALLS = 4096
 
 PERMISSION_KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
 """Kinds of options that a permission of ACP can have."""
+
+FIELD = "answer"
+"""Name of the only field of a form."""
 
 ALLOW_OR_REJECT = [
     {"optionId": "allow", "name": "Allow", "kind": "allow_once"},
@@ -224,6 +227,16 @@ def usage_of(usage: ev.Usage | None) -> dict[str, int] | None:
 def is_permission(question: OpenQuestion) -> bool:
     """Return whether a question asks for a permission, and not for a choice or words."""
     return question.ask in PERMISSIONS
+
+
+def form_of(question: OpenQuestion) -> dict[str, Any]:
+    """Return the fields of a form that asks for a choice or for words."""
+    field: dict[str, Any] = {"type": "string", "title": "Answer"}
+    if question.options and not question.free_text:
+        field["oneOf"] = [{"const": option.id, "title": option.label} for option in question.options]
+    schema = {"type": "object", "properties": {FIELD: field}, "required": [FIELD]}
+    message = question_text(question) if question.free_text else question.text
+    return {"mode": "form", "message": message, "requestedSchema": schema}
 
 
 # --- content ---

@@ -1,0 +1,58 @@
+"""A small agent of ACP in plain lines: it asks for a choice, or before an edit, and says what was chosen.
+
+Run it with `python -S`: it starts in no time.
+"""
+
+import json
+import sys
+from typing import Any
+
+CHOICES = [{"optionId": id, "name": name, "kind": "choice"} for id, name in (("a", "Apples"), ("b", "Bananas"))]
+PERMISSIONS = [
+    {"optionId": "always", "name": "Always", "kind": "allow_always"},
+    {"optionId": "once", "name": "Yes, once", "kind": "allow_once"},
+    {"optionId": "never", "name": "No", "kind": "reject_once"},
+]
+DIFF = {"type": "diff", "path": "/shop/README.md", "oldText": "old\n", "newText": "new\n"}
+CHOICE: dict[str, Any] = {"toolCallId": "c", "title": "Which fruit?", "kind": "other", "status": "pending"}
+EDIT: dict[str, Any] = {
+    "toolCallId": "e",
+    "title": "Edit README.md",
+    "kind": "edit",
+    "status": "pending",
+    "content": [DIFF],
+}
+
+
+def say(**message: Any) -> None:
+    """A line to the client."""
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def update(name: str, fields: dict[str, Any]) -> None:
+    """An update of the session."""
+    say(method="session/update", params={"sessionId": "s", "update": {"sessionUpdate": name, **fields}})
+
+
+turn = None
+for line in sys.stdin:
+    got = json.loads(line)
+    method = got.get("method")
+    if method == "initialize":
+        say(id=got["id"], result={"protocolVersion": 1, "agentCapabilities": {}})
+    elif method == "session/new":
+        say(id=got["id"], result={"sessionId": "s"})
+    elif method == "session/prompt":
+        turn = got["id"]
+        call, options = CHOICE, CHOICES
+        if got["params"]["prompt"][0]["text"] == "edit":
+            call, options = EDIT, PERMISSIONS
+            update("tool_call", EDIT)
+        say(id=1, method="session/request_permission", params={"sessionId": "s", "toolCall": call, "options": options})
+    elif method == "session/cancel":
+        say(id=turn, result={"stopReason": "cancelled"})
+    elif method is None:
+        words = f"chosen: {got['result']['outcome'].get('optionId')}"
+        update("agent_message_chunk", {"content": {"type": "text", "text": words}})
+        say(id=turn, result={"stopReason": "end_turn"})
