@@ -162,6 +162,12 @@ def test_two_editors_share_one_hidden_server(machine: Machine) -> None:
         machine.words(), input=lines, capture_output=True, env=env, cwd=machine.folder, timeout=SECONDS, check=True
     )
     assert "end with the agent" in json.loads(inside.stdout)["error"]["message"]
+    deep = subprocess.run(
+        machine.words(), input=lines, capture_output=True, env={**machine.env, "PENSTOCK_DEPTH": "2"}, timeout=SECONDS,
+        cwd=machine.folder, check=False,
+    )  # fmt: skip
+    assert (deep.returncode, deep.stdout) == (2, b"")
+    assert b"an agent asks for another one" in deep.stderr
     started = [
         subprocess.Popen(
             machine.words(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=machine.env, cwd=machine.folder
@@ -173,7 +179,7 @@ def test_two_editors_share_one_hidden_server(machine: Machine) -> None:
         assert json.loads(out)["result"] == {"sessions": []}
     found = find(machine.data)
     assert found.path == str(machine.data / "acp.sock")
-    assert os.stat(found.path).st_mode & 0o007 == 0
+    until(lambda: os.stat(str(found.path)).st_mode & 0o777 == 0o600)
     machine.end()
     with pytest.raises(UsageError):
         find(machine.data)

@@ -116,6 +116,18 @@ def test_withdrawn_text_is_nowhere() -> None:
     assert [it["content"]["text"] for it in updates] == ["Right."]
 
 
+def test_warnings_are_notices() -> None:
+    """For clients that have them; what the agent only reports, and the session of others, has none."""
+    rows = _rows(
+        ev.Notice(agent="claude", level="info", code="status", text="Starting"),
+        ev.Notice(agent="claude", level="warning", code="retry", text="Overloaded\nTrying again"),
+        ev.RunEnded(agent="claude", outcome="ok", reply="", rounds=0),
+    )
+    expected = {"sessionUpdate": "notice", "severity": "warning", "title": "Overloaded", "description": "Trying again"}
+    assert AcpTurn(1, "/demo", has_notices=True).take(rows) == [expected]
+    assert AcpTurn(1, "/demo").take(rows) == []
+
+
 def test_each_hunk_is_a_diff() -> None:
     """With the text before and after, an absolute path, and nothing before a file that is new."""
     diff = "@@ -1,2 +1,2 @@\n one\n-two\n+2\n\\ No newline at end of file\n@@\n-x\n"

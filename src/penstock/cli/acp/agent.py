@@ -17,7 +17,7 @@ from penstock.adapter import Allow
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.agents.offered import AgentView
 from penstock.chat.service.chats.chat_view import ChatView
-from penstock.chat.web.doors.acp import FIELD, AcpTurn, form_of, is_permission, stop_reason, usage_of
+from penstock.chat.web.doors.acp import FIELD, AcpTurn, form_of, is_permission, notice, stop_reason, usage_of
 from penstock.chat.web.doors.turn_fold import failure_text, question_text
 from penstock.chat.web.schemas import About, TurnNumber
 from penstock.cli.acp import settings
@@ -73,10 +73,17 @@ class ElicitationCapabilities(msgspec.Struct):
     form: dict[str, Any] | None = None
 
 
+class SessionFeatures(msgspec.Struct):
+    """Updates of a session that the client shows only if it says so."""
+
+    notices: dict[str, Any] | None = None
+
+
 class ClientCapabilities(msgspec.Struct):
     """Features of the client."""
 
     elicitation: ElicitationCapabilities | None = None
+    session: SessionFeatures | None = None
 
 
 class Initialize(msgspec.Struct, rename="camel"):
@@ -167,8 +174,8 @@ class Active:
 class ShownTurn:
     """Turn that is shown, up to an entry."""
 
-    def __init__(self, turn: int, cwd: str) -> None:
-        self.shown: AcpTurn = AcpTurn(turn, cwd)
+    def __init__(self, turn: int, cwd: str, *, has_notices: bool = False) -> None:
+        self.shown: AcpTurn = AcpTurn(turn, cwd, has_notices=has_notices)
         self.number: int = 0
         """Number of the last entry that was shown."""
         self.answered: str | None = None
@@ -205,7 +212,7 @@ class AcpAgent:
         self._link = ServerLink(options)
         self._name = options.agent
         self._depth = inside.depth(os.environ)
-        self._has_forms = False
+        self._has_forms = self._has_notices = False
         self._sessions: dict[str, Session] = {}
         self._prompts: dict[str | int, Session] = {}
         self._peer = Peer(source, sink, self._request, self._notified)
@@ -260,6 +267,8 @@ class AcpAgent:
     def _initialize(self, params: Any) -> Work:
         features = _read(params, Initialize).client_capabilities
         elicitation = features.elicitation if features is not None else None
+        shown = features.session if features is not None else None
+        self._has_notices = shown is not None and shown.notices is not None
         self._has_forms = elicitation is not None and elicitation.form is not None
         sessions: dict[str, Any] = {"list": {}, "resume": {}, "close": {}, "delete": {}}
         answer = {
@@ -488,7 +497,8 @@ class AcpAgent:
         if active.cancelled.is_set():
             self._stop(session, active.turn)
         with session.lock:
-            return self._follow(session, active, ShownTurn(active.turn, session.cwd))
+            shown = ShownTurn(active.turn, session.cwd, has_notices=self._has_notices)
+            return self._follow(session, active, shown)
 
     def _say_held(self, session: Session, turn: int) -> None:
         """Say that the turn waits, if it does so for messages that a stop on the page holds back."""
@@ -496,9 +506,8 @@ class AcpAgent:
         if held:
             text = f"Waiting for {held} earlier messages, which the page of penstock serve can release or take back."
             content = {"type": "text", "text": text}
-            self._update(
-                session, {"sessionUpdate": "agent_thought_chunk", "content": content, "messageId": f"t{turn}.held"}
-            )
+            thought = {"sessionUpdate": "agent_thought_chunk", "content": content, "messageId": f"t{turn}.held"}
+            self._update(session, notice("warning", text) if self._has_notices else thought)
 
     def _check_depth(self, session: Session) -> None:
         """Check that an agent does not use a chat to which a person has allowed more than to an agent's.

@@ -32,6 +32,9 @@ MAX_PAUSE_SECONDS = 2.0
 MAX_MESSAGE_BYTES = 16 * 1024
 """Bytes of the messages of a server that does not start."""
 
+MAX_LOG_BYTES = 1024 * 1024
+"""Bytes of messages after which they begin anew with the next hidden server."""
+
 PING = ":"
 """Name of a line of a stream without an entry."""
 
@@ -185,6 +188,9 @@ def start_hidden(data: Path) -> Serving:
     data = data_directory(data)
     with open(data / LOG, "ab", opener=open_private) as log:
         size = os.fstat(log.fileno()).st_size
+        if size > MAX_LOG_BYTES:
+            log.truncate(0)
+            size = 0
         process = subprocess.Popen(
             [sys.executable, "-m", "penstock.cli.serve.hidden", str(data)],
             stdin=subprocess.DEVNULL,

@@ -121,9 +121,7 @@ def run(options: ServeOptions, keeper: Keeper | None = None) -> int:
 
 
 def _announce_waiting() -> None:
-    notify(
-        "penstock: an agent works in the server of `penstock acp`; this one starts when it is done. Ctrl-C: now not\n"
-    )
+    notify("penstock: an agent works in the server of `penstock acp`; this one starts after it. Ctrl-C ends the wait\n")
 
 
 def _run(

@@ -42,11 +42,12 @@ ALLOW_OR_REJECT = [
 class AcpTurn:
     """Updates of one turn, from its entries."""
 
-    def __init__(self, turn: int, cwd: str) -> None:
-        """`cwd`: directory of the agent; ACP has absolute paths."""
+    def __init__(self, turn: int, cwd: str, *, has_notices: bool = False) -> None:
+        """`cwd`: directory of the agent; ACP has absolute paths. `has_notices`: the client shows notices."""
         self.turn: int = turn
         self.fold: TurnFold = TurnFold(turn)
         self._cwd = cwd
+        self._has_notices = has_notices
         self._texts: dict[int, str] = {}  # blocks of the main agent's text that may be the reply
         self._message: set[int] = set()  # those of the message that is open
         self._is_over = False  # the reply was sent
@@ -111,6 +112,8 @@ class AcpTurn:
             self._think(out)
             entries = [{"content": it.text, "priority": "medium", "status": it.status} for it in event.items]
             out.append({"sessionUpdate": "plan", "entries": entries})
+        elif isinstance(event, ev.Notice) and self._has_notices and event.level != "info" and event.text.strip():
+            out.append(notice(event.level, event.text))
 
     def _grow(self, event: ev.Delta | ev.BlockRevised, out: list[Update]) -> None:
         if self._is_over:
@@ -237,6 +240,13 @@ def form_of(question: OpenQuestion) -> dict[str, Any]:
     schema = {"type": "object", "properties": {FIELD: field}, "required": [FIELD]}
     message = question_text(question) if question.free_text else question.text
     return {"mode": "form", "message": message, "requestedSchema": schema}
+
+
+def notice(severity: str, text: str) -> Update:
+    """Return a remark for the person, which is not part of the session."""
+    title, _, rest = text.strip().partition("\n")
+    made = {"sessionUpdate": "notice", "severity": severity, "title": title.strip()}
+    return {**made, "description": rest.strip()} if rest.strip() else made
 
 
 # --- content ---
