@@ -134,6 +134,35 @@ def test_a_turn_outlives_its_client(gateway: Gateway) -> None:
     (gateway.folder / "go").unlink()
 
 
+@pytest.mark.parametrize("count", [4, pytest.param(100, marks=pytest.mark.slow)])
+def test_a_session_is_loaded_as_the_page_shows_it(gateway: Gateway, editor: AcpClient, count: int) -> None:
+    """Each prompt and each message in their order, whatever became of the turns."""
+    names = sorted(folder.name for folder in RECORDINGS.iterdir() if folder.name.isalnum())[:count]
+    session = editor.new(gateway.root)
+    for name in names:
+        number = editor.send("session/prompt", sessionId=session, prompt=words(f"play {name}"))
+        answer = editor.read()
+        assert answer["id"] == number
+        outcome = turns_of(gateway, session)[-1]["outcome"]
+        assert ("result" in answer) == (outcome in ("ok", "empty", "cancelled")), (name, answer)
+    second = another(gateway)
+    second.ask("session/load", sessionId=session, cwd=str(gateway.root), mcpServers=[])
+    shown: dict[str, str] = {}
+    for update in second.updates:
+        if update["sessionUpdate"] in ("user_message_chunk", "agent_message_chunk"):
+            id = update["messageId"]
+            shown[id] = shown.get(id, "") + update["content"]["text"]
+    expected: dict[str, str] = {}
+    for turn in turns_of(gateway, session):
+        expected[f"t{turn['turn']}.prompt"] = turn["prompt"]
+        if turn.get("message", "").strip():
+            expected[f"t{turn['turn']}"] = turn["message"]
+    assert {id: text for id, text in shown.items() if not id.endswith(".end")} == expected
+    failed = {f"t{it['turn']}.end" for it in turns_of(gateway, session) if it["outcome"] not in ("ok", "empty")}
+    assert {id for id in shown if id.endswith(".end")} == failed
+    second.close()
+
+
 def test_cancel_stops_the_turn(gateway: Gateway) -> None:
     """The prompt is answered as cancelled; another one in between is an error, and the next one is answered."""
     editor = another(gateway, "staying")
@@ -150,6 +179,11 @@ def test_cancel_stops_the_turn(gateway: Gateway) -> None:
     editor.notify("$/cancel_request", requestId=editor._last)  # before the turn has a number
     assert editor.read()["result"]["stopReason"] == "cancelled"
     until(lambda: gateway.service.chat(session).state == "idle")
+    third = editor.send("session/prompt", sessionId=session, prompt=words("Once more"))
+    closing = editor.send("session/close", sessionId=session)
+    answers = {answer["id"]: answer for answer in (editor.read(), editor.read())}
+    assert answers[closing]["result"] == {}
+    assert answers[third]["result"]["stopReason"] == "cancelled"
     editor.close()
 
 
