@@ -325,13 +325,13 @@ def test_instructions_that_the_agent_cannot_get_are_an_error() -> None:
 @pytest.mark.parametrize(
     ("ids", "allow", "wanted"),
     [
-        (["default", "autoEdit", "yolo", "plan"], "edits", "autoEdit"),
+        (["default", "autoEdit", "yolo", "plan"], "edits", None),
         (["default", "autoEdit", "yolo", "plan"], "all", "yolo"),
-        (["default", "acceptEdits", "plan", "auto", "bypassPermissions"], "edits", "acceptEdits"),
+        (["default", "acceptEdits", "plan", "auto", "bypassPermissions"], "edits", None),
         (["default", "acceptEdits", "plan", "auto", "bypassPermissions"], "all", "bypassPermissions"),
         (["read-only", "auto", "full-access"], "edits", "auto"),
         (["read-only", "auto", "full-access"], "all", "full-access"),
-        (["plan", "default", "auto-edit", "auto", "yolo"], "edits", "auto-edit"),
+        (["plan", "default", "auto-edit", "auto", "yolo"], "edits", "default"),
         (["https://x/modes#agent", "https://x/modes#autopilot"], "all", None),
         (["plan", "act"], "edits", "act"),
         (["default", "yolo"], "own", None),

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import scenarios
 from dialects import Asked, Item, Tool, dialect, pieces
-from scenarios import Break, Call, History, Limit, Refuse, Say, Think, Use, Wait
+from scenarios import Break, Call, History, Limit, Refuse, Say, Think, Try, Use, Wait
 
 GATE_SECONDS = 30.0
 """So long an answer waits for the test; then it goes on, and the test that has seen nothing fails."""
@@ -120,6 +120,7 @@ class ModelServer:
         told = self._scripted(asked.items[last]) or scenarios.SCENARIOS.get(
             scenario, [[Say(f"There is no scenario {scenario}.")]]
         )
+        told = [said for said in told if all(can_do(piece, asked.tools, self.folder) for piece in said)]
         after = asked.items[last:]
         rounds = sum(item.who == "call" and before.who != "call" for before, item in pairwise(after))
         if scenario in GO_ON:
@@ -165,6 +166,17 @@ def tool_for(call: Call, tools: list[Tool], folder: Path) -> tuple[Tool, Any]:
     if call.does == "read":  # no tool of its own
         return tool_for(Call("shell", f"cat {call.path}"), tools, folder)
     raise LookupError(f"no tool does {call.does}: {[tool.name for tool in tools]}")
+
+
+def can_do(piece: scenarios.Piece, tools: list[Tool], folder: Path) -> bool:
+    """Whether a tool is offered for a piece that is left out without one."""
+    if not isinstance(piece, Try):
+        return True
+    try:
+        tool_for(piece, tools, folder)
+    except LookupError:
+        return False
+    return True
 
 
 def _patch(call: Call, path: str) -> str:

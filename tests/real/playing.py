@@ -92,7 +92,11 @@ def play(at: Bench, prompt: str, *, heed: Callable[[Run, Event], None] | None = 
 
 def started(at: Bench, prompt: str, **options: Any) -> Run:
     """A run that waits to be entered."""
-    of_run = {name: options.pop(name) for name in ("session_id", "fork", "model", "stdin_text") if name in options}
+    of_run = {
+        name: options.pop(name)
+        for name in ("session_id", "fork", "model", "stdin_text", "on_question")
+        if name in options
+    }
     options = {"route": at.target.route, "allow": "all", "timeout": SECONDS, **options}
     return agent(at.target.name, cwd=at.folder, env=at.env, **options).run(prompt, **of_run)
 

@@ -42,6 +42,10 @@ class Call(NamedTuple):
     """The lines that an edit replaces."""
 
 
+class Try(Call):
+    """A tool call in an answer that is left out if no such tool is offered."""
+
+
 class Use(NamedTuple):
     """A call of one agent's tool by its own name, with its own input; `{folder}` in a text is the working directory."""
 
@@ -123,6 +127,8 @@ FIRST_HALF, SECOND_HALF = "This is the first half, ", "and this is the second. F
 
 MAKE = 'python3 -c \'open("made.txt", "w")\''
 """Command that no agent allows by itself."""
+HARM = 'python3 -c \'open("../precious.txt", "w")\''
+"""Command that empties a file beside the working directory."""
 COLOURS = ("Red", "Blue")
 """Options of the question for the user."""
 
@@ -198,6 +204,17 @@ SCENARIOS: dict[str, list[Answer]] = {
     "choice": [
         [Say("I ask first."), Call("ask", "Which colour?")],
         [Say("Now I know. FINAL-REPLY.")],
+    ],
+    "levelfiles": [
+        [Say("A file here."), Try("write", NOTES, "notes.txt")],
+        [Say("One elsewhere."), Try("write", NOTES, "../outside.txt")],
+        [Say("Both are tried. FINAL-REPLY.")],
+    ],
+    "levelcommands": [
+        [Say("A command that harms."), Try("shell", HARM)],
+        [Say("One that writes here."), Try("shell", MAKE)],
+        [Say("One that looks."), Try("shell", "ls")],
+        [Say("All are tried. FINAL-REPLY.")],
     ],
     "maxtok": [[Say("This reply is cut off at the limit, in the mid"), Limit()]],
     "goeson": [

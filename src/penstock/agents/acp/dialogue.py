@@ -441,8 +441,10 @@ class Acp:
     def _may_edit(self, call: AcpCall, patch: dict[str, Any]) -> bool:
         """Return whether a call only changes files that the agent may change without a question."""
         request = self._request
-        if request is None or request.allow != "edits" or call.kind not in _EDITS:
+        if request is None or request.allow != "edits" or call.tool_kind not in _EDITS:
             return False
+        if call.kind not in _EDITS and not changes_asked(call, patch):
+            return False  # only the tool's name says that it edits
         return request.stays_inside(paths_asked(call, patch))
 
     def _updated(self, params: dict[str, Any]) -> Sequence[Update]:

@@ -15,16 +15,10 @@ from penstock.agents._json import as_dict, as_list, text_of, text_or
 _ASK = ("default", "ask", "readonly", "act", "agent")
 _READ = ("plan", "readonly", *_ASK)
 _EDITS = (
-    "acceptedits",
-    "autoedit",
-    "autoedits",
-    "acceptedit",
-    "autoacceptedits",
-    "workspacewrite",
-    "default",
-    "readonly",
-    "act",
+    *("default", "readonly", "act"),
+    *("acceptedits", "autoedit", "autoedits", "acceptedit", "autoacceptedits", "workspacewrite"),
 )
+"""Modes for `edits`. Those that ask come first: some agents write anywhere in their own mode for edits."""
 _ALL = ("bypasspermissions", "yolo", "fullaccess", "agentfullaccess", "dangerfullaccess", "allowall", "autoapproveall")
 _MODES: dict[Level, tuple[str, ...]] = {"read": _READ, "ask": _ASK, "edits": _EDITS, "all": _ALL, "own": ()}
 """Names of modes by level, the best first. Where a mode asks, the run answers what the level decides."""

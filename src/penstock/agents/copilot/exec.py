@@ -156,7 +156,8 @@ class Copilot:
             request,
             "copilot",
             "--output-format=json",
-            *_options(request),
+            # Without the second flag it may also write to the directory for temporary files.
+            *_options(request, edits=("--allow-tool=write", "--disallow-temp-dir")),
             *each("--attachment", (image.path for image in request.images)),
             *session,
             *request.args,
@@ -309,17 +310,13 @@ _ATTEMPTS = frozenset(
 
 
 def acp(request: Request) -> Command:
-    """Return `copilot --acp`; the dialogue sets the session."""
-    return Command(argv=("copilot", "--acp", *_options(request), *request.args))
+    """Return `copilot --acp`; the dialogue sets the session, and decides about each edit."""
+    return Command(argv=("copilot", "--acp", *_options(request, edits=()), *request.args))
 
 
-def _options(request: Request) -> tuple[str, ...]:
-    allow = granted(
-        request,
-        read=("--deny-tool=write", "--deny-tool=shell"),
-        edits=("--allow-tool=write",),
-        everything=("--allow-all",),
-    )
+def _options(request: Request, edits: tuple[str, ...]) -> tuple[str, ...]:
+    read = ("--deny-tool=write", "--deny-tool=shell")
+    allow = granted(request, read=read, edits=edits, everything=("--allow-all",))
     # Without the flag a run may begin with the download of another version than the installed one.
     return (
         "--no-auto-update",

@@ -125,7 +125,7 @@ class Droid:
             "--output-format=stream-json",
             *option("--model", request.model),
             *option("--fork" if request.fork else "--session-id", request.session_id),
-            *granted(request, edits=("--auto=low",), everything=("--skip-permissions-unsafe",)),
+            *granted(request, everything=("--skip-permissions-unsafe",)),
             *option("--reasoning-effort", request.effort),
             *option("--append-system-prompt", request.system_prompt),
             *each("--remove-tools", request.deny_tools),

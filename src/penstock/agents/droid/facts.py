@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.agents._facts import AgentFacts, RouteFacts, Sign, npm
-from penstock.agents._permissions import EVERYTHING, edits, own_settings
+from penstock.agents._permissions import EVERYTHING, own_settings
 from penstock.agents._project_files import AGENTS_MD, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER
 
@@ -25,7 +25,6 @@ FACTS = AgentFacts(
             supports=(
                 "resume",
                 "fork",
-                "edits",
                 "args",
                 "effort",
                 "system_prompt",
@@ -41,9 +40,6 @@ FACTS = AgentFacts(
     },
     allows={
         "exec": {
-            "edits": edits(
-                "It changes files, and runs commands that the model itself calls harmless. Any other ends the run."
-            ),
             "all": EVERYTHING,
             "own": own_settings(
                 "It reads, and runs commands that the model itself calls harmless. Any other command ends the run."

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 from penstock.adapter import Level
 from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, Permission, RouteFacts, StateFolder, npm
-from penstock.agents._permissions import EVERYTHING, edits, own_settings
+from penstock.agents._permissions import EVERYTHING, own_settings
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
 
 _ASKING: Mapping[Level, Permission] = {
-    "edits": edits("It changes files without asking. For everything else, its own settings decide when it asks you."),
     "all": EVERYTHING,
     "own": own_settings("Its own settings decide what it does without asking, and what it asks you about."),
 }
@@ -22,7 +21,7 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "kilo",
             "kilo.exec:acp",
-            supports=("resume", "fork", "edits", "args", "images", "mcp_config"),
+            supports=("resume", "fork", "args", "images", "mcp_config"),
             counts=("max_turns",),
             proposed="fragment",
             made="diff",

@@ -153,10 +153,8 @@ def acp(request: Request) -> Command:
 
 
 def _options(request: Request) -> tuple[str, ...]:
-    default = ("--approval-mode=default",)  # its own is another one
-    allow = granted(
-        request, read=default, ask=default, edits=("--approval-mode=auto-edit",), everything=("--approval-mode=yolo",)
-    )
+    default = ("--approval-mode=default",)  # its own is another one, and `auto-edit` writes anywhere
+    allow = granted(request, read=default, ask=default, edits=default, everything=("--approval-mode=yolo",))
     return (
         *option("--model", request.model),
         *allow,

@@ -17,7 +17,7 @@ from penstock.agents._facts import (
     StateFolder,
     npm,
 )
-from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits
+from penstock.agents._permissions import ACP, DENIED, EVERYTHING
 from penstock.agents._project_files import AGENTS_MD, DOTENV, SKILLS, ProjectFiles
 from penstock.agents._variables import OPENAI
 
@@ -28,7 +28,7 @@ SIGNS = (
 )
 
 _FEATURES: tuple[Feature, ...] = (
-    "resume", "read", "edits", "args", "system_prompt", "system_prompt_on_resume",
+    "resume", "read", "args", "system_prompt", "system_prompt_on_resume",
     "schema", "mcp_config", "allow_tools", "deny_tools",
 )  # fmt: skip
 
@@ -76,7 +76,6 @@ FACTS = AgentFacts(
     allows={
         "exec": {
             "read": DENIED,
-            "edits": edits("It changes files. Commands are denied."),
             "all": EVERYTHING,
             "own": DENIED,
         },
