@@ -14,6 +14,7 @@ import re
 import shutil
 import stat
 import uuid
+from collections.abc import Callable
 
 import msgspec
 
@@ -143,8 +144,8 @@ def put_aside(data: str, place: Watched) -> list[str]:
     caches = {path for folder, pattern in place.caches for path in _settings(folder, pattern)}
     said = []
     for path in new:
-        if path in caches and _removed(path):
-            continue
+        if (path in caches and _removed(path, os.unlink)) or (path != git and _removed(path, os.rmdir)):
+            continue  # an empty directory tells later runs nothing
         folder = os.path.join(data, ASIDE, uuid.uuid4().hex[:8])
         os.makedirs(folder, mode=0o700, exist_ok=True)
         target = os.path.join(folder, os.path.basename(path))
@@ -160,10 +161,10 @@ def put_aside(data: str, place: Watched) -> list[str]:
     return said
 
 
-def _removed(path: str) -> bool:
-    """Remove a cache, and return whether that was done; a directory is put aside with a warning."""
+def _removed(path: str, remove: Callable[[str], None]) -> bool:
+    """Remove a cache or an empty directory, and return whether that was done; the rest is put aside with a warning."""
     try:
-        os.unlink(path)
+        remove(path)
     except FileNotFoundError:
         return True
     except OSError:

@@ -330,13 +330,14 @@ def test_a_catalogue_that_the_agent_writes_by_itself_is_removed_without_a_word(
 def test_a_directory_in_the_place_of_the_catalogue_is_put_aside_with_a_warning(
     shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only a file is removed without a word: what else has this name did not come from the agent's own habit."""
+    """A file of this name and an empty directory are removed without a word; all else may tell later runs something."""
     monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "data"))
-    environ = fake_agent(tmp_path, "pi", "mkdir ~/.pi/agent/models-store.json; cat >/dev/null")
+    environ = fake_agent(tmp_path, "pi", "mkdir -p ~/.pi/agent/models-store.json/x ~/.pi/agent/prompts; cat >/dev/null")
     with agent("pi").run("hi", sandbox="on", cwd=shop, environ=environ) as started:
         said = [event.text for event in started if isinstance(event, Notice) and "later runs would obey" in event.text]
     assert len(said) == 1
     assert not (tmp_path / ".pi/agent/models-store.json").exists()
+    assert not (tmp_path / ".pi/agent/prompts").exists()
     assert list((tmp_path / "data/aside").glob("*/models-store.json"))
 
 

@@ -106,6 +106,7 @@ FACTS = AgentFacts(
                 "skills",
                 "installed-plugins",
             ),
+            caches=("config.json", "settings.json.lock"),
         ),
     ),
 )

@@ -113,6 +113,7 @@ FACTS = AgentFacts(
                 "agents",
                 "commands",
             ),
+            caches=("output-language.md",),  # instructions: the language of its replies
         ),
     ),
 )
