@@ -75,6 +75,7 @@ def test_a_ref_moves_only_from_where_it_was_seen(user: UserRepository, home: Pat
     with pytest.raises(RefMoved) as caught:
         set_ref(repository, "refs/penstock/t1/1", base, first)
     assert caught.value.found == second
+    assert str(caught.value).startswith(f"refs/penstock/t1/1 was moved by somebody else: it is at {second}")
     with pytest.raises(RefMoved):
         set_ref(repository, "refs/penstock/t1/1", base, None)
     user.git("update-ref", "-d", "refs/penstock/t1/1", second)

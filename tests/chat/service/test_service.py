@@ -23,6 +23,7 @@ from penstock.chat.errors import (
 )
 from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded
 from penstock.chat.service.limits import Retention, ServiceLimits
+from penstock.chat.service.validation import text_of
 from penstock.chat.store.protocol import Trimmed, UnknownChat
 from penstock.chat.web.schemas import Changes
 from penstock.run.history import History
@@ -359,6 +360,7 @@ def test_what_is_refused_changes_nothing(home: Home) -> None:
             ):
                 with pytest.raises(refusal):
                     await service.prompt(made.id, text)
+            assert len(text_of("ü" * 50, limits.max_prompt_bytes)) == 50
             with pytest.raises(Invalid):
                 await service.prompt(made.id, "hi", key="k" * 1000)
             with pytest.raises(NoSuchChat):
