@@ -43,10 +43,12 @@ class AcpClient:
         self._last = 0
 
     def _serve(self) -> None:
-        self._agent.serve()
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, self._sink)  # not closed: threads that are left must not write to what gets its number
-        os.close(nothing)
+        try:
+            self._agent.serve()
+        finally:
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, self._sink)  # not closed: threads that are left must not write to what gets its number
+            os.close(nothing)
 
     def close(self) -> None:
         """Go; the agent ends."""

@@ -130,7 +130,7 @@ class Peer:
     def _handle(self, line: bytes) -> None:
         try:
             message = _decoded(line)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, RecursionError, msgspec.DecodeError) as error:
             self._fail(None, RpcError(PARSE_ERROR, f"this line is not JSON: {error}"))
             return
         if not isinstance(message, dict):
@@ -213,7 +213,7 @@ def _decoded(line: bytes) -> Any:
     """Return the value of a line. Half a character, which JavaScript can write, becomes a question mark.
 
     Raises:
-        ValueError, RecursionError: it is not JSON.
+        ValueError, RecursionError, msgspec.DecodeError: it is not JSON.
     """
     try:
         return msgspec.json.decode(line)
