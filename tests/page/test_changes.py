@@ -99,7 +99,7 @@ def test_a_refused_action_is_marked_and_allowed(workshop: Callable[[str], Thread
     expect(refused).to_contain_text("1 action was not allowed: README.md.")
     refused.get_by_role("button", name="Allow edits and go on").click()
     dialog = thread.page.get_by_role("dialog", name="Allow this agent more?")
-    expect(dialog).to_contain_text("It changes files. Commands are denied.")
+    expect(dialog).to_contain_text("It changes files of the directory without asking.")
     expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
     assert thread.server.ask("GET", f"/api/chats/{thread.chat}")["allow"] == "default"
     dialog.get_by_role("button", name="Allow and go on").click()

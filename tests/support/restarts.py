@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import random
+import secrets
 import signal
 import socket
 import subprocess
@@ -225,7 +226,10 @@ def commands() -> Iterator[tuple[int, str]]:
 
 
 def free_port() -> int:
-    """One that nobody has."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    """One that nobody has. It is none of those that the system gives to connections, so a restart finds it free."""
+    for _ in range(100):
+        port = 10_000 + secrets.randbelow(20_000)  # tests have their seeds in common
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -14,19 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from restarts import free_port
 
 SECONDS = 30.0
 """A server that has not said anything by then does not start any more."""
 LINK = re.compile(r"http://\S+#code=\S+")
 PROGRAM = (sys.executable, "-m", "penstock")
 KEPT = ("PATH", "PYTHONPATH", "LANG", "TMPDIR", "VIRTUAL_ENV")
-
-
-def free_port() -> int:
-    """A port that nobody has. The server takes it again after each restart, so it cannot take any."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 class Server:
