@@ -37,7 +37,8 @@ def main() -> None:
     parser.add_argument("--acp", action="store_true")
     options, _ = parser.parse_known_args()
     if options.acp:
-        asyncio.run(acp.run_agent(Dialogue(), use_unstable_protocol=True))
+        dialogue: Any = Dialogue()
+        asyncio.run(acp.run_agent(dialogue, use_unstable_protocol=True))
         return
     prompt = sys.stdin.read().strip()
     emit(INIT)
