@@ -128,6 +128,12 @@ def at(server: Server, devices: Callable[..., Device]) -> Callable[..., Thread]:
     return open_chat
 
 
+@pytest.fixture
+def workshop(at: Callable[..., Thread], own_server: Callable[..., Server]) -> Callable[..., Thread]:
+    """Opens a chat with an agent that edits."""
+    return lambda agent, **options: at(agent, of=own_server(config=cast.workshop), **options)
+
+
 @pytest.fixture(scope="session")
 def vendor() -> ModuleType:
     """The script that fetches what the page loads."""

@@ -5,23 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import pytest
-from chatpage import cast
-from chatpage.server import Server
 from chatpage.thread import Thread
 from playwright.sync_api import Locator, expect
 
-Open = Callable[..., Thread]
 HOSTILE = "new <img src=x onerror=alert(1)> ⟨U+202E⟩text"
 """The line of the edit that would be something else if it were not shown as text."""
 EARLY_MS = 700
 """Milliseconds after which a key answers a question, and some more."""
-
-
-@pytest.fixture
-def workshop(at: Open, own_server: Callable[..., Server]) -> Callable[[str], Thread]:
-    """Opens a chat with an agent that edits."""
-    return lambda agent: at(agent, of=own_server(config=cast.workshop))
 
 
 def lines_of(diff: Locator) -> list[list[str]]:

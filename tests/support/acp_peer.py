@@ -96,6 +96,11 @@ class Peer:
             await self._say(session_id, helpers.update_agent_message_text("waiting"))
             await self.cancelled.wait()
             stop = "cancelled"
+        elif words == "work":
+            call = helpers.start_tool_call("w1", "Sleep", kind="execute", status="in_progress")
+            await self._say(session_id, call)
+            await self.cancelled.wait()
+            stop = "cancelled"
         elif words == "files":
             await self._files(session_id)
         elif words == "fail":

@@ -5,7 +5,8 @@ import { beforeEach, test } from "node:test";
 
 import { answers, failure, requests, reset, settle, timers } from "./browser.mjs";
 import { deleteChat, draftName, startChat } from "../../../src/penstock/chat/page/state/actions.js";
-import { refresh, windowTitle } from "../../../src/penstock/chat/page/state/chats.js";
+import { refresh } from "../../../src/penstock/chat/page/state/chats.js";
+import { windowTitle } from "../../../src/penstock/chat/page/state/attention.js";
 import { goToNeighbour, routeOf } from "../../../src/penstock/chat/page/state/router.js";
 import { begin, signIn, signOut } from "../../../src/penstock/chat/page/state/session.js";
 import { write } from "../../../src/penstock/chat/page/state/storage.js";
@@ -115,6 +116,28 @@ test("a chat that goes on is unread until it is opened; in a browser that is new
   await settle();
   assert.equal(location.pathname, "/chats/a");
   assert.deepEqual(state.chats.map(isUnread), [false, false]);
+  assert.equal(windowTitle(), "a – Penstock");
+});
+
+test("a tab that is not seen asks for the list while something goes on, and shows what ended in it", async () => {
+  answers.set("GET /api/chats/a/events", () => new Promise(() => {}));
+  Object.assign(location, { pathname: "/chats/a" });
+  await begin();
+  document.hidden = true;
+  requests.length = 0;
+  timers.tick(60_000);
+  await settle();
+  assert.deepEqual(paths(), []); // nothing goes on
+  document.hidden = false;
+  chats = [chat("a", { state: "running" }), chat("b")];
+  await refresh();
+  document.hidden = true;
+  chats = [chat("a", { turns: 2 }), chat("b")];
+  timers.tick(15_000);
+  await settle();
+  assert.equal(windowTitle(), "• a – Penstock");
+  document.hidden = false;
+  document.dispatchEvent(new Event("visibilitychange"));
   assert.equal(windowTitle(), "a – Penstock");
 });
 

@@ -3,7 +3,7 @@
 import htm from "htm";
 import { Component, h, render } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { messageOf } from "../net/api.js";
+import { messageOf, serverNow } from "../net/api.js";
 import { clock, fullTime } from "../text/format.js";
 import { copyToClipboard } from "./clipboard.js";
 
@@ -284,6 +284,22 @@ export function Coded({ text }) {
  */
 export function Time({ at }) {
   return html`<time dateTime=${new Date(at).toISOString()} title=${fullTime(at)}>${clock(at)}</time>`;
+}
+
+/**
+ * Whole seconds since a time of the server's, counted on while they are shown; 0 without one.
+ *
+ * @param {number | null | undefined} since
+ */
+export function useSeconds(since) {
+  const secondsNow = () => (since ? Math.max(0, Math.floor((serverNow() - since) / 1000)) : 0);
+  const [seconds, setSeconds] = useState(secondsNow);
+  useEffect(() => {
+    if (!since) return undefined;
+    const timer = setInterval(() => setSeconds(secondsNow()), 1000);
+    return () => clearInterval(timer);
+  }, [since]);
+  return seconds;
 }
 
 /** The quiet line that shows that something goes on. @param {{ children?: Children, loading?: boolean }} props */

@@ -5,6 +5,7 @@ import { DETAILS_PATH, detailsFromWire, QUESTIONS_PATH, turnPageFromWire } from 
 
 const UNAUTHORIZED = 401;
 const OFFLINE = 0;
+const CLOCK_GRAIN_MS = 3000;
 
 /** A response with a status from 400 on, or none at all (`status` 0, `code` "offline"). `message` is for a person. */
 export class ApiError extends Error {
@@ -34,6 +35,18 @@ export const messageOf = (error) => (error instanceof ApiError ? error.message :
  * @param {unknown} error
  */
 export const statusOf = (error) => (error instanceof ApiError ? error.status : undefined);
+
+let clockAheadMs = 0; // the server's clock, against that of this browser
+
+/** The time by the server's clock, to a second: what it says of its times can be compared with it. */
+export const serverNow = () => Date.now() + clockAheadMs;
+
+/** @param {Response} response */
+function noteClock(response) {
+  const ahead = Date.parse(response.headers.get("date") ?? "") - Date.now();
+  // The header has whole seconds, and was written before it came: less than that is no difference.
+  if (Number.isFinite(ahead)) clockAheadMs = Math.abs(ahead) < CLOCK_GRAIN_MS ? 0 : ahead;
+}
 
 /** @type {Set<() => void>} */
 const listeners = new Set();
@@ -66,6 +79,7 @@ async function request(method, path, body, headers = {}) {
   } catch {
     throw new ApiError(OFFLINE, { code: "offline", detail: unreachable(location.hostname) });
   }
+  noteClock(response);
   if (response.ok) return response.status === 204 ? null : response.json();
   /** @type {Api.Problem | null} */
   const problem = await response.json().catch(() => null);

@@ -2,9 +2,9 @@
 
 import { api, messageOf, statusOf } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
-import { oneLine } from "../text/format.js";
-import { chatOf, runOf, set, state } from "./store.js";
-import { isUnread, markSeen } from "./unread.js";
+import { callFor, notifying } from "./notifications.js";
+import { chatOf, set, state } from "./store.js";
+import { markSeen } from "./unread.js";
 
 const BUSY_MS = 3000; // how often the list of chats is asked for while it changes soon
 const IDLE_MS = 15_000;
@@ -18,9 +18,17 @@ let drawnMinute = 0; // the list says how long ago things were
 
 export function scheduleRefresh() {
   clearTimeout(timer);
-  const isBusy = [...(state.chats ?? []), ...state.runs].some(changesSoon);
-  timer = setTimeout(() => refresh(), isBusy || mayBeAway() ? BUSY_MS : IDLE_MS);
+  const isWatched = !document.hidden || notifying() === "on";
+  timer = setTimeout(refreshIfOfUse, isWatched && (isBusy() || mayBeAway()) ? BUSY_MS : IDLE_MS);
 }
+
+/** A tab that is not seen asks only while something goes on, for its title and for notifications. */
+function refreshIfOfUse() {
+  if (!document.hidden || isBusy()) refresh();
+}
+
+/** Whether anything goes on that a person may want to know of. */
+const isBusy = () => [...(state.chats ?? []), ...state.runs].some(changesSoon);
 
 /**
  * Whether something goes on, or waits for nothing that a person does.
@@ -41,7 +49,7 @@ function mayBeAway() {
 /** Ask for the list again. */
 export async function refresh() {
   clearTimeout(timer);
-  if (state.signedIn === false || !state.about || document.hidden) return;
+  if (state.signedIn === false || !state.about) return;
   try {
     setLists(...(await Promise.all([api.chats(), api.runs()])));
     outbox.wake();
@@ -67,9 +75,11 @@ export function refreshForReturn() {
  */
 export function setLists(chats, runs) {
   const minute = Math.floor(Date.now() / MINUTE_MS);
+  const before = state.chats && [...state.chats, ...state.runs];
   const isSame = minute === drawnMinute && JSON.stringify([chats, runs]) === JSON.stringify([state.chats, state.runs]);
   Object.assign(state, { chats, runs });
   markSeen();
+  if (before) callFor(before, [...chats, ...runs]);
   drawnMinute = minute;
   if (!isSame) set({});
 }
@@ -109,11 +119,4 @@ export async function loadChoices() {
   } catch (error) {
     if (statusOf(error) !== UNAUTHORIZED && !state.workspaces) set({ problem: messageOf(error) });
   }
-}
-
-/** The title of the window: which chat, and whether others wait. */
-export function windowTitle() {
-  const isWaiting = (state.chats ?? []).some((chat) => isUnread(chat) || (chat.asks && chat.id !== state.route.id));
-  const open = chatOf(state.route.id) ?? runOf(state.route.id);
-  return `${isWaiting ? "• " : ""}${open ? `${oneLine(open.title) || "New chat"} – Penstock` : "Penstock"}`;
 }

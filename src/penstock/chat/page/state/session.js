@@ -3,8 +3,10 @@
 import { api, messageOf, onSignedOut, statusOf } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
 import { listNodes, refresh, refreshForReturn, setLists } from "./chats.js";
-import { applyAddress, signedOut } from "./router.js";
+import { beginNotifications } from "./notifications.js";
+import { applyAddress, chatPath, go, runPath, signedOut } from "./router.js";
 import { set, state } from "./store.js";
+import { markSeen } from "./unread.js";
 
 const RETRY_MS = 3000;
 const UNAUTHORIZED = 401;
@@ -14,7 +16,13 @@ export async function begin() {
   onSignedOut(signedOut);
   window.addEventListener("popstate", () => applyAddress());
   window.addEventListener("hashchange", () => signInByAddress());
-  document.addEventListener("visibilitychange", () => document.hidden || refreshForReturn());
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) return;
+    if (state.chats) markSeen();
+    set({}); // the open chat is read now
+    refreshForReturn();
+  });
+  beginNotifications((it) => go("kind" in it ? runPath(it.id) : chatPath(it.id)));
   window.addEventListener("online", () => refresh());
   await signInByAddress();
 }

@@ -49,6 +49,7 @@ export function markThreadSeen(id, { turns }) {
  */
 export function isUnread(chat) {
   const old = seen?.[chat.id];
-  if (chat.id === state.route.id || chat.state !== "idle" || !chat.turns) return false;
+  const isRead = chat.id === state.route.id && !document.hidden;
+  if (isRead || chat.state !== "idle" || !chat.turns) return false;
   return !old || chat.turns > old.turns || !old.idle;
 }

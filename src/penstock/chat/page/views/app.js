@@ -1,7 +1,7 @@
 // The whole page: the list of chats, and what the address names.
 
 import { html, Icon, useEffect } from "../components/ui.js";
-import { windowTitle } from "../state/chats.js";
+import { showAttention } from "../state/attention.js";
 import { set, useApp } from "../state/store.js";
 import { ChatPage } from "./chat.js";
 import { ChatList } from "./chat-list.js";
@@ -39,9 +39,7 @@ function Page({ app }) {
 
 export function App() {
   const app = useApp();
-  useEffect(() => {
-    document.title = windowTitle();
-  });
+  useEffect(showAttention);
   useEffect(() => {
     if (!app.drawer) return undefined;
     focus("#chats a[aria-current], #chats .new-chat");

@@ -71,6 +71,7 @@ function ListEntry({ it, openId }) {
 const MENU = [
   { label: "Link for another device", act: () => openDialog({ kind: "link" }) },
   { label: "Signed-in browsers", act: () => openDialog({ kind: "browsers" }) },
+  { label: "Notifications", act: () => openDialog({ kind: "notifications" }) },
   { label: "Keyboard shortcuts", act: () => openDialog({ kind: "help" }) },
   { label: "Sign out", act: () => signOut().catch(() => {}) },
 ];

@@ -14,6 +14,7 @@ import {
   useKeptFocus,
   useLayoutEffect,
   useRef,
+  useSeconds,
   useState,
   Wrong,
 } from "../components/ui.js";
@@ -23,6 +24,7 @@ import { ChatSession } from "../state/chat-session.js";
 import { placeName } from "../state/actions.js";
 import { readTabObject, write } from "../state/storage.js";
 import { held, isTakenBack, openQuestion, running, waits } from "../state/reducer.js";
+import { isUndecided, setNotifying } from "../state/notifications.js";
 import { chatPath } from "../state/router.js";
 import { agentOf, chatOf, machineOf, openDialog, useThread } from "../state/store.js";
 import { answerOf, optionOf } from "../text/answers.js";
@@ -38,6 +40,7 @@ import { TurnView, Unsent } from "./turn.js";
 /** @typedef {NonNullable<ReturnType<typeof openQuestion>>} OpenQuestion */
 
 const NEAR_TURNS = 8; // the newest, whose layout is kept: one that is put off changes the height for a short time
+const LONG_S = 30; // a turn that takes longer is not waited for
 const EARLIER_MARGIN = "400px 0px 0px"; // so far above what is seen, earlier turns are loaded
 
 /** @type {Record<string, [string, string]>} */
@@ -142,6 +145,7 @@ function Thread({ session, chat, about }) {
       ${!session.isLate && thread.unkept && html`<${Unkept} store=${thread.unkept} />`}
       ${!session.isLate && chat?.is_away && html`<${MachineAway} name=${machineOf(chat)} />`}
       ${heldTurns.length > 0 && html`<${HeldTurns} id=${session.id} turns=${heldTurns} onTakeBack=${takeBack} />`}
+      ${runningTurn && html`<${OfferNotifications} key=${runningTurn.turn} since=${runningTurn.began_at} />`}
       <${Composer}
         draft=${session.id}
         label=${`Message to ${agent}`}
@@ -295,6 +299,24 @@ function HeldTurns({ id, turns, onTakeBack }) {
     <p role="status">${plural(turns.length, "message waits", "messages wait")}</p>
     <button type="button" class="button" disabled=${isBusy} onClick=${send}>Send</button>
     <button type="button" class="button" disabled=${isBusy} onClick=${takeBack}>Take back</button>
+    <${Wrong}>${error}<//>
+  </div>`;
+}
+
+/**
+ * Offers to call the person, once a turn takes long. It is asked until somebody decides.
+ *
+ * @param {{ since: number | null | undefined }} props
+ */
+function OfferNotifications({ since }) {
+  const isLong = useSeconds(since) >= LONG_S;
+  const [isBusy, error, run] = useAsync();
+  if (!isLong || !isUndecided()) return null;
+  const decide = (/** @type {boolean} */ isOn) => () => run(() => setNotifying(isOn));
+  return html`<div class="banner offer" role="group" aria-label="Notifications">
+    <p role="status">This takes a while. Get a notification when it asks or ends?</p>
+    <button type="button" class="button" disabled=${isBusy} onClick=${decide(true)}>Notify me</button>
+    <button type="button" class="button" disabled=${isBusy} onClick=${decide(false)}>No</button>
     <${Wrong}>${error}<//>
   </div>`;
 }

@@ -14,6 +14,7 @@ import {
 } from "../components/ui.js";
 import { api } from "../net/api.js";
 import { allowAndGoOn, changeChat, deleteChat } from "../state/actions.js";
+import { hasSound, notifying, setNotifying, setSound } from "../state/notifications.js";
 import { signOut } from "../state/session.js";
 import { agentOf, chatOf, closeDialog, hasMachines, machineOf, openDialog } from "../state/store.js";
 import { reachableUrl, SHORTCUTS } from "../text/copy.js";
@@ -382,6 +383,41 @@ function Browsers() {
   <//>`;
 }
 
+/** @type {Record<import("../state/notifications.js").Notifying, string>} */
+const NOTIFYING = {
+  on: "The text has the agent and the title of the chat, never a command. It comes while you look elsewhere.",
+  off: "The browser asks for your permission.",
+  blocked: "The browser does not permit it: permit notifications in its settings for this page.",
+  unsupported: "This browser does not notify here. Most do over https, or on the machine where Penstock runs.",
+};
+
+function Notifications() {
+  const [isBusy, error, run] = useAsync();
+  const state = notifying();
+  const change = (/** @type {boolean} */ isOn) => run(() => setNotifying(isOn));
+  return html`<${Dialog} title="Notifications" name="notifications" onClose=${closeDialog}>
+    <label class="switch">
+      <input
+        type="checkbox"
+        autofocus
+        checked=${state === "on"}
+        disabled=${isBusy || state === "blocked" || state === "unsupported"}
+        onChange=${withChecked(change)}
+      /><span>When a chat asks you, or its turn has ended</span>
+    </label>
+    <p class="side-note" role="status">${NOTIFYING[state]}</p>
+    <label class="switch">
+      <input
+        type="checkbox"
+        checked=${hasSound()}
+        disabled=${state !== "on"}
+        onChange=${withChecked(setSound)}
+      /><span>With the system's sound</span>
+    </label>
+    <${Wrong}>${error}<//>
+  <//>`;
+}
+
 function Help() {
   const key = (/** @type {string} */ name) => (name === "+" ? " + " : html`<kbd>${name}</kbd> `);
   return html`<${Dialog} title="Keyboard shortcuts" name="help" onClose=${closeDialog}>
@@ -399,6 +435,7 @@ const VIEWS = {
   browsers: Browsers,
   nodes: Machines,
   remove_node: RemoveMachine,
+  notifications: Notifications,
   help: Help,
   trust: Trust,
   allow: AllowMore,

@@ -12,6 +12,7 @@ import {
   useEffect,
   useLayoutEffect,
   useRef,
+  useSeconds,
   useState,
   Wrong,
 } from "../components/ui.js";
@@ -26,6 +27,7 @@ import { Question } from "./question.js";
 const FOLD_CHARACTERS = 1800; // a prompt longer than that, or with more lines, is folded
 const FOLD_LINES = 18;
 const RETRIED = new Set(["error", "cancelled", "timed_out", "cut_off", "empty"]); // outcomes after which one asks again
+const WONDER_S = 10;
 const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unless too many agents are at work
 
 /**
@@ -102,7 +104,7 @@ function Answer({ chat, path, turn, question, isUnkept, isLast, level, resumes, 
   return html`<div class="answer" aria-live="off" aria-busy=${!isDone}>
     ${text ? html`<${Reply} text=${text} isGrowing=${!isDone} isCut=${isDone && turn.outcome !== "ok"} />` : null}
     ${!isDone && isUnkept && html`<p class="outcome" data-outcome="unkept">This cannot be kept now.</p>`}
-    ${!isDone && !isUnkept && turn.status && !question && html`<${Status}><bdi>${oneLine(turn.status)}</bdi><//>`}
+    ${!isDone && !isUnkept && turn.status && !question && html`<${Status}><bdi>${oneLine(turn.status)}</bdi><${Elapsed} since=${turn.began_at} /><//>`}
     ${
       question &&
       html`<${Question} key=${question.id} chat=${chat} question=${question} isEnded=${isDone} onLate=${onLate} />`
@@ -121,6 +123,16 @@ function Answer({ chat, path, turn, question, isUnkept, isLast, level, resumes, 
       />`
     }
   </div>`;
+}
+
+/**
+ * How long a turn takes by now, once one wonders.
+ *
+ * @param {{ since: number | null | undefined }} props
+ */
+function Elapsed({ since }) {
+  const seconds = useSeconds(since);
+  return seconds < WONDER_S ? null : html`<span class="elapsed">${duration(seconds * 1000)}</span>`;
 }
 
 /**

@@ -1,0 +1,164 @@
+// What waits for a person: the title, and whom a notification calls, with a browser that notes what it was told to show.
+
+import assert from "node:assert/strict";
+import { beforeEach, test } from "node:test";
+
+import { reset, settle } from "./browser.mjs";
+import { windowTitle } from "../../../src/penstock/chat/page/state/attention.js";
+import {
+  beginNotifications,
+  callFor,
+  isUndecided,
+  newsOf,
+  notifying,
+  setNotifying,
+} from "../../../src/penstock/chat/page/state/notifications.js";
+import { state } from "../../../src/penstock/chat/page/state/store.js";
+
+const chat = (id, more = {}) => ({
+  ...{ id, agent: "codex", title: `about ${id}`, turns: 1, state: "idle", asks: false, held: 0, used_at: 1 },
+  ...more,
+});
+const run = (id, state) => ({ id, kind: "loop", title: id, path: "/x", state, note: "", used_at: 1 });
+
+/** Notifications that are on the screen. */
+let screen = [];
+let answer = "granted";
+let held = [];
+
+class Notified extends EventTarget {
+  static permission = "default";
+  static async requestPermission() {
+    return (Notified.permission = answer);
+  }
+
+  constructor(title, options) {
+    super();
+    Object.assign(this, options, { title });
+    screen = [...screen.filter((it) => it.tag !== this.tag), this];
+  }
+
+  close() {
+    screen = screen.filter((it) => it !== this);
+  }
+}
+
+const locks = {
+  request(name, options, use) {
+    const lock = { name };
+    held.push(lock);
+    return Promise.resolve(use(lock)).then(() => held.splice(held.indexOf(lock), 1));
+  },
+  query: async () => ({ held: [...held] }),
+};
+
+const titles = () => screen.map(({ title, body }) => `${title}: ${body}`);
+const opened = [];
+let isFocused = false;
+
+beforeEach(() => {
+  reset();
+  Object.assign(state, { chats: [], runs: [], route: { page: "home" } });
+  Object.assign(Notified, { permission: "granted" });
+  Object.defineProperty(globalThis, "navigator", { value: { locks }, configurable: true });
+  globalThis.Notification = window.Notification = Notified;
+  window.focus = () => {};
+  document.hasFocus = () => isFocused;
+  [screen, answer, held, isFocused] = [[], "granted", [], false];
+  opened.length = 0;
+  beginNotifications((it) => opened.push(it.id));
+});
+
+const look = (isHere) => {
+  isFocused = isHere;
+  window.dispatchEvent(new Event(isHere ? "focus" : "blur"));
+  return settle();
+};
+
+test("the number in the title is of those that ask, and of no others", () => {
+  state.chats = [chat("a", { asks: true, state: "running" }), chat("b")];
+  state.runs = [run("loop-a", "asks"), run("loop-b", "running")];
+  assert.equal(windowTitle(), "(2) Penstock");
+  state.route = { page: "chat", id: "a" };
+  assert.equal(windowTitle(), "(2) about a – Penstock");
+});
+
+test("what is news: a question, and an end that leaves nothing at work", () => {
+  const working = { state: "running" };
+  const cases = [
+    [undefined, chat("a", { asks: true, ...working }), "asks"],
+    [chat("a", working), chat("a", { asks: true, ...working }), "asks"],
+    [chat("a", { asks: true, ...working }), chat("a", { asks: true, ...working }), null],
+    [chat("a", working), chat("a"), "ended"],
+    [chat("a"), chat("a", { turns: 2 }), "ended"],
+    [chat("a"), chat("a"), null],
+    [undefined, chat("a"), null],
+    [chat("a", working), chat("a", { state: "queued" }), null],
+    [chat("a", working), chat("a", { state: "queued", held: 1 }), "ended"],
+    [chat("a", { state: "queued", held: 1 }), chat("a", { state: "queued", held: 1 }), null],
+    [run("l", "running"), run("l", "asks"), "asks"],
+    [run("l", "asks"), run("l", "running"), null],
+    [run("l", "running"), run("l", "idle"), "ended"],
+  ];
+  for (const [before, now, news] of cases) assert.equal(newsOf(before, now), news, JSON.stringify([before, now]));
+});
+
+test("nobody is called before somebody decided, and the decision is asked for once", async () => {
+  Notified.permission = "default";
+  assert.deepEqual([notifying(), isUndecided()], ["off", true]);
+  await callFor([chat("a")], [chat("a", { asks: true })]);
+  assert.deepEqual(screen, []);
+  await setNotifying(false);
+  assert.deepEqual([notifying(), isUndecided(), Notified.permission], ["off", false, "default"]);
+  await setNotifying(true);
+  assert.deepEqual([notifying(), titles().length], ["on", 1]); // what it looks like
+  answer = "denied";
+  await setNotifying(true);
+  assert.equal(notifying(), "blocked");
+});
+
+test("a person who looks elsewhere is called by agent and title, and once however many tabs there are", async () => {
+  await setNotifying(true);
+  screen = [];
+  const now = [chat("a", { asks: true, state: "running", title: "a\u202e\nb" }), run("loop-a", "idle")];
+  for (let tab = 0; tab < 3; tab++) await callFor([chat("a"), run("loop-a", "running")], now);
+  assert.deepEqual(titles(), ["codex asks you: a b", "A loop has ended its turn: loop-a"]);
+  screen[0].dispatchEvent(new Event("click"));
+  assert.deepEqual([opened, titles()], [["a"], ["A loop has ended its turn: loop-a"]]);
+});
+
+test("a person at any tab is not called", async () => {
+  await setNotifying(true);
+  screen = [];
+  await look(true);
+  await callFor([chat("a")], [chat("a", { asks: true })]);
+  assert.deepEqual(screen, []);
+  await look(false);
+  await callFor([chat("b")], [chat("b", { asks: true })]);
+  assert.deepEqual(titles(), ["codex asks you: about b"]);
+});
+
+test("a call is withdrawn once it was answered elsewhere, the chat is gone, or a person looks at it", async () => {
+  await setNotifying(true);
+  screen = [];
+  const asking = [chat("a", { asks: true }), chat("b", { asks: true }), chat("c", { asks: true })];
+  await callFor([], asking);
+  assert.equal(screen.length, 3);
+  await callFor(asking, [chat("a", { state: "running" }), asking[2]]);
+  assert.deepEqual(titles(), ["codex asks you: about c"]);
+  state.route = { page: "chat", id: "c" };
+  await look(true);
+  assert.deepEqual(screen, []);
+});
+
+test("a browser that refuses to notify says so, and fails nothing", async () => {
+  globalThis.Notification = window.Notification = class {
+    static permission = "granted";
+    static requestPermission = async () => "granted";
+    constructor() {
+      throw new TypeError("Illegal constructor");
+    }
+  };
+  await setNotifying(true);
+  assert.equal(notifying(), "unsupported");
+});
