@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
 import { reset, settle } from "./browser.mjs";
-import { windowTitle } from "../../../src/penstock/chat/page/state/attention.js";
+import { groupsOf, windowTitle } from "../../../src/penstock/chat/page/state/attention.js";
 import {
   beginNotifications,
   callFor,
@@ -81,6 +81,34 @@ test("the number in the title is of those that ask, and of no others", () => {
   assert.equal(windowTitle(), "(2) Penstock");
   state.route = { page: "chat", id: "a" };
   assert.equal(windowTitle(), "(2) about a – Penstock");
+});
+
+test("the list has what asks first, then what works, then by the days of the calendar", () => {
+  const now = new Date(2026, 10, 26, 0, 30).getTime();
+  const before = (hours) => now - hours * 3600 * 1000;
+  const list = [
+    chat("older", { used_at: before(24 * 40) }),
+    chat("yesterday", { used_at: before(1) }),
+    chat("today", { used_at: before(0.4) }),
+    chat("works", { state: "running", used_at: before(30) }),
+    chat("asks", { state: "running", asks: true, used_at: before(24 * 9) }),
+    chat("held", { state: "queued", held: 2, used_at: before(24 * 5) }),
+    chat("waits", { state: "queued", used_at: before(2) }),
+    chat("away", { state: "queued", is_away: true, used_at: before(24 * 20) }),
+    { ...run("loop", "asks"), used_at: before(3) },
+  ];
+  assert.deepEqual(
+    groupsOf(list, now).map(({ name, items }) => [name, items.map(({ id }) => id)]),
+    [
+      ["Asks you", ["loop", "asks"]],
+      ["Working", ["waits", "works"]],
+      ["Today", ["today"]],
+      ["Yesterday", ["yesterday"]],
+      ["Last 7 days", ["held"]],
+      ["Last 30 days", ["away"]],
+      ["Older", ["older"]],
+    ],
+  );
 });
 
 test("what is news: a question, and an end that leaves nothing at work", () => {

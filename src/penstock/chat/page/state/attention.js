@@ -1,4 +1,5 @@
-// What waits for a person, and how the tab says it: in its title, by its icon, and by the badge of an installed page.
+// What waits for a person: the order of the list, and how the tab says it, in its title, by its icon, and by the badge of
+// an installed page.
 
 import { oneLine } from "../text/format.js";
 import { chatOf, runOf, state } from "./store.js";
@@ -13,6 +14,56 @@ const ICON_ASKS = "/favicon-asks.svg";
  * @param {Api.ChatView | Api.RunView} it
  */
 export const asks = (it) => ("kind" in it ? it.state === "asks" : it.asks);
+
+const DAY_MS = 24 * 3600 * 1000;
+
+/**
+ * The groups of the list, and what each has that none before has.
+ *
+ * @type {[string, (it: Api.ChatView | Api.RunView, days: number) => boolean][]}
+ */
+const GROUPS = [
+  ["Asks you", asks],
+  ["Working", isAtWork],
+  ["Today", (it, days) => days < 1],
+  ["Yesterday", (it, days) => days < 2],
+  ["Last 7 days", (it, days) => days < 8],
+  ["Last 30 days", (it, days) => days < 31],
+  ["Older", () => true],
+];
+
+/**
+ * Whether it goes on, or will without a person.
+ *
+ * @param {Api.ChatView | Api.RunView} it
+ */
+function isAtWork(it) {
+  return it.state === "running" || (it.state === "queued" && "held" in it && !it.held && !it.is_away);
+}
+
+/**
+ * The list in groups: what asks, what works, then by day; in each the one used last first. Groups that would be empty are
+ * left out.
+ *
+ * @template {Api.ChatView | Api.RunView} T
+ * @param {T[]} list
+ * @param {number} now
+ * @returns {{ name: string, items: T[] }[]}
+ */
+export function groupsOf(list, now = Date.now()) {
+  const midnight = new Date(now).setHours(24, 0, 0, 0);
+  /** @type {Map<string, T[]>} */
+  const groups = new Map(GROUPS.map(([name]) => [name, []]));
+  for (const it of [...list].sort((a, b) => b.used_at - a.used_at)) {
+    const days = (midnight - it.used_at) / DAY_MS;
+    const [name] = /** @type {typeof GROUPS[0]} */ (GROUPS.find(([, has]) => has(it, days)));
+    groups.get(name)?.push(it);
+  }
+  return [...groups].flatMap(([name, items]) => (items.length ? [{ name, items }] : []));
+}
+
+/** All chats, documents and loops, in the order of the list. */
+export const inListOrder = () => groupsOf([...(state.chats ?? []), ...state.runs]).flatMap(({ items }) => items);
 
 /** How many chats, documents and loops wait for an answer. */
 const asking = () => [...(state.chats ?? []), ...state.runs].filter(asks).length;

@@ -1,6 +1,7 @@
 // The address, and the chat that is open there.
 
 import { api } from "../net/api.js";
+import { inListOrder } from "./attention.js";
 import { ChatSession } from "./chat-session.js";
 import { loadChoices, refresh, removeChat, scheduleRefresh } from "./chats.js";
 import { EMPTY, openQuestion, running } from "./reducer.js";
@@ -125,12 +126,20 @@ export function signedOut() {
 }
 
 /**
- * Go to the chat above (-1) or below (1) in the list.
+ * Open a chat, a document or a loop of the list.
+ *
+ * @param {Api.ChatView | Api.RunView} it
+ */
+export const openListed = (it) => go("kind" in it ? runPath(it.id) : chatPath(it.id));
+
+/**
+ * Go to the chat, document or loop above (-1) or below (1) in the list.
  *
  * @param {-1 | 1} by
  */
 export function goToNeighbour(by) {
-  const index = state.chats?.findIndex((chat) => chat.id === state.route.id) ?? -1;
-  const chat = state.chats?.[index < 0 ? 0 : index + by];
-  if (chat) go(chatPath(chat.id));
+  const list = inListOrder();
+  const index = list.findIndex((it) => it.id === state.route.id);
+  const found = list[index < 0 ? 0 : index + by];
+  if (found) openListed(found);
 }

@@ -4,7 +4,7 @@ import { api, messageOf, onSignedOut, statusOf } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
 import { listNodes, refresh, refreshForReturn, setLists } from "./chats.js";
 import { beginNotifications } from "./notifications.js";
-import { applyAddress, chatPath, go, runPath, signedOut } from "./router.js";
+import { applyAddress, openListed, signedOut } from "./router.js";
 import { set, state } from "./store.js";
 import { markSeen } from "./unread.js";
 
@@ -22,7 +22,7 @@ export async function begin() {
     set({}); // the open chat is read now
     refreshForReturn();
   });
-  beginNotifications((it) => go("kind" in it ? runPath(it.id) : chatPath(it.id)));
+  beginNotifications(openListed);
   window.addEventListener("online", () => refresh());
   await signInByAddress();
 }

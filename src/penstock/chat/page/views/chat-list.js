@@ -2,6 +2,7 @@
 
 import { html, Icon, Mark, Menu, useEffect, useRef, useState, withValue } from "../components/ui.js";
 import { api } from "../net/api.js";
+import { groupsOf } from "../state/attention.js";
 import { chatPath, runPath } from "../state/router.js";
 import { signOut } from "../state/session.js";
 import { openDialog } from "../state/store.js";
@@ -113,7 +114,7 @@ function useFound(words) {
 /** @param {{ app: import("../state/store.js").State }} props */
 export function ChatList({ app }) {
   const [filter, setFilter] = useState("");
-  const all = [...(app.chats ?? []), ...app.runs].sort((a, b) => b.used_at - a.used_at);
+  const all = [...(app.chats ?? []), ...app.runs];
   const wanted = filter.trim().toLowerCase();
   const [found, isSearching] = useFound(wanted);
   const matches = (/** @type {Api.ChatView | Api.RunView} */ it) =>
@@ -146,9 +147,17 @@ export function ChatList({ app }) {
     }
     ${app.chats && !all.length && html`<p class="side-note">No chats yet.</p>`}
     ${all.length > 0 && !shown.length && html`<p class="side-note">${isSearching ? "Searching…" : "No title and no prompt has this."}</p>`}
-    <ul class="entries" ref=${list}>
-      ${shown.map((it) => html`<${ListEntry} key=${it.id} it=${it} openId=${app.route.id} />`)}
-    </ul>
+    <div class="entries" ref=${list}>
+      ${groupsOf(shown).map(
+        ({ name, items }) =>
+          html`<section key=${name} aria-label=${name}>
+            <h2>${name}</h2>
+            <ul>
+              ${items.map((it) => html`<${ListEntry} key=${it.id} it=${it} openId=${app.route.id} />`)}
+            </ul>
+          </section>`,
+      )}
+    </div>
     <footer class="side-note">${app.about && html`<span>Version ${app.about.version}</span>`}</footer>
   </nav>`;
 }
