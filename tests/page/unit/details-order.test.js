@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { depthsOf, orderOf, roundsOf } from "../../../src/penstock/chat/page/views/details-order.js";
+import { depthsOf, orderOf, roundsOf } from "../../../src/penstock/chat/page/text/details-order.js";
 
 test("what a sub-agent did comes below its call, whatever came between", () => {
   //             0               1               2             3               4             5

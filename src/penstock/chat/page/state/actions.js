@@ -1,14 +1,61 @@
 // What a person does with chats.
 
 import { LATEST } from "../components/scroll.js";
-import { api, ApiError, newKey } from "../net/api.js";
+import { download } from "../components/download.js";
+import { api, ApiError, messageOf, newKey, statusOf } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
 import { offerOf } from "./machines.js";
 import { loadChoices, putChat, removeChat } from "./chats.js";
+import { isTakenBack } from "./reducer.js";
 import { chatPath, go } from "./router.js";
 import { readObject, write, writeObject } from "./storage.js";
 import { closeDialog, openDialog, state } from "./store.js";
 import { notKeptText } from "../text/copy.js";
+import { fileName, markdownOf } from "../text/export.js";
+
+const OFFLINE = 0;
+
+/**
+ * Save the open chat as a Markdown file.
+ *
+ * @param {Api.ChatView} chat
+ * @param {boolean} hasSteps  Whether what the agent did is in it too.
+ */
+export async function saveChat(chat, hasSteps) {
+  const session = state.session?.id === chat.id ? state.session.chat : { turns: [], earlier: false };
+  /** @type {import("../text/export.js").ExportedTurn[]} */
+  let turns = session.turns;
+  let isMore = session.earlier;
+  while (isMore) {
+    const page = await api.turns(chat.id, turns[0].turn);
+    turns = [...page.turns, ...turns];
+    isMore = Boolean(page.earlier) && page.turns.length > 0;
+  }
+  turns = turns.filter((turn) => !isTakenBack(/** @type {import("./reducer.js").Turn} */ (turn)));
+  if (hasSteps) turns = await withSteps(chat.id, turns);
+  download(fileName(chat.title), markdownOf(chat, turns), "text/markdown");
+}
+
+/**
+ * The turns with their steps; one whose steps cannot be read says why.
+ *
+ * @param {string} id
+ * @param {import("../text/export.js").ExportedTurn[]} turns
+ */
+async function withSteps(id, turns) {
+  const all = [];
+  for (const turn of turns) {
+    try {
+      const { items, whole } = await api.details(id, turn.turn);
+      const why = whole || turn.state !== "completed" ? "" : "the first events of this turn are no longer kept.";
+      all.push({ ...turn, items, why });
+    } catch (error) {
+      if (statusOf(error) === OFFLINE) throw error; // the next ones would fail too
+      all.push({ ...turn, why: messageOf(error) });
+    }
+  }
+  return all;
+}
 
 export const placeName = (/** @type {string} */ chat) => `penstock.place.${chat}`;
 export const draftName = (/** @type {string} */ chat) => `penstock.draft.${chat}`;

@@ -68,6 +68,7 @@ function Head({ chat, title, id }) {
   const items = [
     { label: "Rename and settings", act: () => openDialog({ kind: "settings", id }) },
     { label: "Heartbeat", act: openHeartbeat },
+    { label: "Save as Markdown", act: () => openDialog({ kind: "save", id }) },
     { label: "Delete", danger: true, act: () => openDialog({ kind: "delete", id }) },
   ];
   const heartbeat = chat?.heartbeat?.on && `Heartbeat: every ${chat.heartbeat.minutes} minutes`;

@@ -10,7 +10,7 @@ import { chatOf, runOf, useThread } from "../state/store.js";
 import { outcomeText, refusedTexts } from "../text/copy.js";
 import { countsOf } from "../text/diff.js";
 import { count, duration, elapsed, exitWords, fullTime, harmless, money, oneLine, plural } from "../text/format.js";
-import { depthsOf, isTop, orderOf, roundsOf } from "./details-order.js";
+import { depthsOf, isTop, orderOf, roundsOf } from "../text/details-order.js";
 import { Missing } from "./status-pages.js";
 
 /** @import { Details, TurnData } from "../net/wire.js" */

@@ -13,7 +13,7 @@ import {
   Wrong,
 } from "../components/ui.js";
 import { api } from "../net/api.js";
-import { allowAndGoOn, changeChat, deleteChat } from "../state/actions.js";
+import { allowAndGoOn, changeChat, deleteChat, saveChat } from "../state/actions.js";
 import { hasSound, notifying, setNotifying, setSound } from "../state/notifications.js";
 import { signOut } from "../state/session.js";
 import { agentOf, chatOf, closeDialog, hasMachines, machineOf, openDialog } from "../state/store.js";
@@ -383,6 +383,21 @@ function Browsers() {
   <//>`;
 }
 
+/** @param {OfChat} props */
+function Save({ chat }) {
+  const [hasSteps, setSteps] = useState(false);
+  return html`<${Dialog} title="Save this chat" name="save" onClose=${closeDialog}>
+    <${SavedForm} save=${() => saveChat(chat, hasSteps)}>
+      <p>A Markdown file with what you asked and the replies.</p>
+      <label class="switch">
+        <input type="checkbox" autofocus checked=${hasSteps} onChange=${withChecked(setSteps)} /><span
+          >With the steps of each turn: thoughts, calls and their output</span
+        >
+      </label>
+    <//>
+  <//>`;
+}
+
 /** @type {Record<import("../state/notifications.js").Notifying, string>} */
 const NOTIFYING = {
   on: "The text has the agent and the title of the chat, never a command. It comes while you look elsewhere.",
@@ -430,6 +445,7 @@ function Help() {
 const VIEWS = {
   settings: Settings,
   heartbeat: Heartbeat,
+  save: Save,
   delete: Delete,
   link: Link,
   browsers: Browsers,
