@@ -4,8 +4,8 @@ import { sentence, unreachable } from "../text/copy.js";
 import { DETAILS_PATH, detailsFromWire, QUESTIONS_PATH, turnPageFromWire } from "./wire.js";
 
 const UNAUTHORIZED = 401;
-const OFFLINE = 0;
-const CLOCK_GRAIN_MS = 3000;
+export const OFFLINE = 0;
+const CLOCK_GRAIN_MS = 3000; // the header has whole seconds, and the response takes time
 
 /** A response with a status from 400 on, or none at all (`status` 0, `code` "offline"). `message` is for a person. */
 export class ApiError extends Error {
@@ -36,15 +36,14 @@ export const messageOf = (error) => (error instanceof ApiError ? error.message :
  */
 export const statusOf = (error) => (error instanceof ApiError ? error.status : undefined);
 
-let clockAheadMs = 0; // the server's clock, against that of this browser
+let clockAheadMs = 0; // by how much the server's clock is ahead of this browser's
 
-/** The time by the server's clock, to a second: what it says of its times can be compared with it. */
+/** The current time by the server's clock, to compare with times that the server sent. */
 export const serverNow = () => Date.now() + clockAheadMs;
 
 /** @param {Response} response */
 function noteClock(response) {
   const ahead = Date.parse(response.headers.get("date") ?? "") - Date.now();
-  // The header has whole seconds, and was written before it came: less than that is no difference.
   if (Number.isFinite(ahead)) clockAheadMs = Math.abs(ahead) < CLOCK_GRAIN_MS ? 0 : ahead;
 }
 
@@ -132,8 +131,11 @@ export const api = {
   release: (id) => request("POST", `${chatUrl(id)}/release`, {}),
   /** @type {(id: string, question: string, answer: string) => Promise<Api.TurnNumber>} */
   answer: (id, question, answer) => request("POST", `${chatUrl(id)}/${QUESTIONS_PATH}`, { id: question, answer }),
-  /** @type {(id: string, before?: number) => Promise<import("./wire.js").TurnPage>} */
-  turns: async (id, before) => turnPageFromWire(await request("GET", `${chatUrl(id)}/turns?before=${before}&limit=50`)),
+  /** The turns before one, else the last. @type {(id: string, before?: number) => Promise<import("./wire.js").TurnPage>} */
+  turns: async (id, before) => {
+    const from = before === undefined ? "" : `before=${before}&`;
+    return turnPageFromWire(await request("GET", `${chatUrl(id)}/turns?${from}limit=50`));
+  },
   /** @type {(id: string, turn: number) => Promise<import("./wire.js").Details>} */
   details: async (id, turn) => detailsFromWire(await request("GET", detailsUrl(chatUrl(id), turn))),
   /** @type {() => Promise<Api.RunView[]>} */

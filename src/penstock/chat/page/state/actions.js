@@ -2,7 +2,7 @@
 
 import { LATEST } from "../components/scroll.js";
 import { download } from "../components/download.js";
-import { api, ApiError, messageOf, newKey, statusOf } from "../net/api.js";
+import { api, ApiError, messageOf, newKey, OFFLINE, statusOf } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
 import { offerOf } from "./machines.js";
 import { loadChoices, putChat, removeChat } from "./chats.js";
@@ -13,31 +13,27 @@ import { closeDialog, openDialog, state } from "./store.js";
 import { notKeptText } from "../text/copy.js";
 import { fileName, markdownOf } from "../text/export.js";
 
-const OFFLINE = 0;
-
 /**
- * Save the open chat as a Markdown file.
+ * Save a chat as a Markdown file, as the server has it now.
  *
  * @param {Api.ChatView} chat
  * @param {boolean} hasSteps  Whether what the agent did is in it too.
  */
 export async function saveChat(chat, hasSteps) {
-  const session = state.session?.id === chat.id ? state.session.chat : { turns: [], earlier: false };
   /** @type {import("../text/export.js").ExportedTurn[]} */
-  let turns = session.turns;
-  let isMore = session.earlier;
-  while (isMore) {
-    const page = await api.turns(chat.id, turns[0].turn);
+  let turns = [];
+  let page;
+  do {
+    page = await api.turns(chat.id, turns[0]?.turn);
     turns = [...page.turns, ...turns];
-    isMore = Boolean(page.earlier) && page.turns.length > 0;
-  }
+  } while (page.earlier && page.turns.length);
   turns = turns.filter((turn) => !isTakenBack(/** @type {import("./reducer.js").Turn} */ (turn)));
   if (hasSteps) turns = await withSteps(chat.id, turns);
   download(fileName(chat.title), markdownOf(chat, turns), "text/markdown");
 }
 
 /**
- * The turns with their steps; one whose steps cannot be read says why.
+ * Add its steps to each turn, or the reason if they cannot be read.
  *
  * @param {string} id
  * @param {import("../text/export.js").ExportedTurn[]} turns

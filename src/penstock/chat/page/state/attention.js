@@ -1,4 +1,4 @@
-// What waits for a person: the order of the list, and how the tab says it, in its title, by its icon, and by the badge of
+// Chats, documents and loops that need a person: first in the list, and shown by the tab's title, its icon, and the badge of
 // an installed page.
 
 import { oneLine } from "../text/format.js";
@@ -33,12 +33,19 @@ const GROUPS = [
 ];
 
 /**
- * Whether it goes on, or will without a person.
+ * Whether it does nothing until a person does something.
+ *
+ * @param {Api.ChatView | Api.RunView} it
+ */
+export const rests = (it) => it.state === "idle" || (it.state === "queued" && Boolean(it.held));
+
+/**
+ * Whether it runs, or will run without a person and without a machine that is away.
  *
  * @param {Api.ChatView | Api.RunView} it
  */
 function isAtWork(it) {
-  return it.state === "running" || (it.state === "queued" && "held" in it && !it.held && !it.is_away);
+  return !rests(it) && !(it.state === "queued" && it.is_away);
 }
 
 /**

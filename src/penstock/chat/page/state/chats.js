@@ -1,7 +1,8 @@
 // The list of chats, and what a new chat can be made of.
 
-import { api, messageOf, statusOf } from "../net/api.js";
+import { api, messageOf, OFFLINE, statusOf } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
+import { rests } from "./attention.js";
 import { callFor, notifying } from "./notifications.js";
 import { chatOf, set, state } from "./store.js";
 import { markSeen } from "./unread.js";
@@ -9,7 +10,6 @@ import { markSeen } from "./unread.js";
 const BUSY_MS = 3000; // how often the list of chats is asked for while it changes soon
 const IDLE_MS = 15_000;
 const MINUTE_MS = 60_000;
-const OFFLINE = 0;
 const UNAUTHORIZED = 401;
 
 /** @type {Timer} */
@@ -28,17 +28,7 @@ function refreshIfOfUse() {
 }
 
 /** Whether anything goes on that a person may want to know of. */
-const isBusy = () => [...(state.chats ?? []), ...state.runs].some(changesSoon);
-
-/**
- * Whether something goes on, or waits for nothing that a person does.
- *
- * @param {Api.ChatView | Api.RunView} it
- */
-function changesSoon(it) {
-  const isHeld = "held" in it && Boolean(it.held) && it.state === "queued";
-  return it.state !== "idle" && !isHeld;
-}
+const isBusy = () => [...(state.chats ?? []), ...state.runs].some((it) => !rests(it));
 
 /** Whether the machine of the open chat is away, or was just lost. */
 function mayBeAway() {

@@ -3,7 +3,7 @@
 // Each tab may see the same news. Notifications with one tag replace each other, so the person is called once.
 
 import { oneLine } from "../text/format.js";
-import { asks } from "./attention.js";
+import { asks, rests } from "./attention.js";
 import { read, write } from "./storage.js";
 import { set, state } from "./store.js";
 
@@ -127,14 +127,7 @@ export function newsOf(before, now) {
 }
 
 /**
- * Whether nothing goes on in it unless a person does something.
- *
- * @param {Listed} it
- */
-const rests = (it) => it.state === "idle" || (it.state === "queued" && "held" in it && it.held > 0);
-
-/**
- * Notify of a chat by its agent and title. What the agent wants to do is not said: others may see the screen.
+ * Show a notification with the agent and the title of a chat, never the action: other people may see the screen.
  *
  * @param {Listed} it
  * @param {News} news
