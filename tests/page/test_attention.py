@@ -70,6 +70,19 @@ def test_the_tab_says_that_a_chat_asks(workshop: Callable[..., Thread]) -> None:
     assert icon(thread) == "/favicon.svg"
 
 
+def test_an_entry_that_moves_keeps_the_focus(workshop: Callable[..., Thread]) -> None:
+    """Somebody who goes through the list by keys stays where they are, also where that chat changes its group."""
+    thread = workshop("peer")
+    thread.say("permission")
+    chats = thread.page.get_by_role("navigation", name="Chats")
+    entry = chats.get_by_role("region", name="Asks you").get_by_role("link")
+    entry.focus()
+    thread.page.keyboard.press("Escape")
+    thread.ended(1)
+    entry = chats.get_by_role("region", name="Today").get_by_role("link")
+    expect(entry).to_be_focused()
+
+
 def test_a_person_elsewhere_is_called(workshop: Callable[..., Thread]) -> None:
     """A question and the end of a turn notify who looks elsewhere, without a word of what is asked."""
     thread = watched(workshop("peer", permissions=["notifications"]))

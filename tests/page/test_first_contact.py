@@ -403,9 +403,8 @@ def test_forced_colours(at: Open, server: Server) -> None:
     thread.ask("hello")
     server.chat("quick")
     thread.page.emulate_media(forced_colors="active")
-    width = "element => parseFloat(getComputedStyle(element).borderTopWidth)"
-    assert thread.turn(1).locator(".prompt").evaluate(width) >= 1
-    assert thread.page.locator(".entries [aria-current]").evaluate(width) >= 1
+    for marked in (thread.turn(1).locator(".prompt"), thread.page.locator(".entries [aria-current]")):
+        expect(marked).to_have_css("border-top-width", re.compile(r"^[1-9]"))
 
 
 def test_plain_words(at: Open, devices: Callable[..., Device], server: Server) -> None:

@@ -1,6 +1,6 @@
 // The list of chats, documents and loops.
 
-import { html, Icon, Mark, Menu, useEffect, useRef, useState, withValue } from "../components/ui.js";
+import { html, Icon, Mark, Menu, useEffect, useLayoutEffect, useRef, useState, withValue } from "../components/ui.js";
 import { api } from "../net/api.js";
 import { groupsOf } from "../state/attention.js";
 import { chatPath, runPath } from "../state/router.js";
@@ -111,6 +111,21 @@ function useFound(words) {
   return [isShown ? found.ids : new Set(), isAsked && found.words !== words];
 }
 
+/**
+ * Keep the focus on an entry that moves to another group, where it is a new element.
+ *
+ * @param {{ current: HTMLElement | null }} list
+ */
+function useKeptFocus(list) {
+  const href = list.current?.contains(document.activeElement) && document.activeElement?.getAttribute("href");
+  useLayoutEffect(() => {
+    if (!href || list.current?.contains(document.activeElement)) return;
+    /** @type {HTMLElement | undefined | null} */ (list.current?.querySelector(`a[href="${CSS.escape(href)}"]`))?.focus(
+      { preventScroll: true },
+    );
+  });
+}
+
 /** @param {{ app: import("../state/store.js").State }} props */
 export function ChatList({ app }) {
   const [filter, setFilter] = useState("");
@@ -123,6 +138,7 @@ export function ChatList({ app }) {
   const shown = wanted ? all.filter(matches) : all;
   const isHome = app.route.page === "home";
   const list = useRef(/** @type {HTMLElement | null} */ (null));
+  useKeptFocus(list);
   const isListed = all.some((it) => it.id === app.route.id);
   // Once for each that is opened: the list moves as others go on.
   useEffect(() => {
