@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.agents.registry import AGENTS
 from penstock.run.spec import OPTIONS
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.cli.options import RunOptions
 
 
-_CARRIED = ("route", "model", "effort", "mcp_config", "args", "trust")
+CARRIED = ("route", "model", "effort", "mcp_config", "args", "trust")
 """Options of a run that the next prompt of its conversation needs too. Permissions and limits apply to one run only,
 and `--env` is left out because it may have secrets."""
 
@@ -33,14 +33,15 @@ _PERMISSIONS: Mapping[PermissionKind, str] = {
 """Words for what an agent may do, for the first line of its run."""
 
 
-def resume_command(agent: str, cwd: str | None, session_id: str | None, options: RunOptions) -> str:
+def resume_command(agent: str, cwd: str | None, session_id: str | None, asked: Mapping[str, Any]) -> str:
     """Return the command that continues a conversation in a directory; `session_id` None: the newest one there.
 
-    Return "" if a value has characters that a terminal would act on.
+    `asked` has the values of the flags of the run; those in `CARRIED` are repeated. Return "" if a value has characters
+    that a terminal would act on.
     """
     words = ["penstock", "run", agent]
-    for name in _CARRIED:
-        flag, value = OPTIONS[name].flag.partition(" ")[0], options.asked[name]
+    for name in CARRIED:
+        flag, value = OPTIONS[name].flag.partition(" ")[0], asked.get(name)
         if value is True:
             words.append(flag)
         else:

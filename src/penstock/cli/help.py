@@ -23,6 +23,10 @@ commands:
   link             print a link to sign in to the server on this machine
   chats            list the chats of the server on this machine, stop, delete or export them
   nodes            list the machines that share a store, and what runs on each
+  last             show the last run of this directory again, or its diff, reply or failures
+  show N           show an earlier run again
+  history          list earlier runs; `penstock history clear` forgets them
+  cost             add up what runs cost, by day, agent or directory
   sessions         list earlier conversations, to go on with one
   trees            list the trees of `run --worktree` and `loop`, and remove those that are not needed
   store            make, check and fill the database of several machines

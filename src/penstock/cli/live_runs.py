@@ -14,6 +14,7 @@ from penstock.cli.ask import MAX_LINE_BYTES, Terminal, correction_text, prompt_t
 from penstock.cli.console import Output, notify_problem, one_line
 from penstock.cli.display import OutputContext, Showing, Sink, decide, make_sink
 from penstock.cli.exit_status import ALL_LIMITED, FAILED, OK, REFUSED, SIGNAL_BASE
+from penstock.cli.kept import RunKeeper
 from penstock.cli.report import report, status_of, table
 from penstock.cli.screen import Screen
 from penstock.cli.silence import Silence, is_ci
@@ -98,6 +99,7 @@ class LiveRuns:
         runs = self._first_runs()
         self._label_width = max(len(run.label) for run in runs) if len(runs) > 1 else 0
         self._keeps_history = config.keeps_history
+        self._keeper = RunKeeper.of(config, options) if kind == "run" else None
         self._kind = kind
         self._title = title
         self._options = options
@@ -105,6 +107,7 @@ class LiveRuns:
         self._is_quiet = options.to != "text" or options.detail == "quiet"
         self._grows = options.to == "text" and decide(options, config, several=len(runs) > 1).mode == "full"
         self._shown = [self._display(run, number) for number, run in enumerate(runs)]
+        self._group = runs[0].mark
         self._output = output
         self._errors = errors
         self._stopped_by = 0  # the signal
@@ -146,6 +149,8 @@ class LiveRuns:
         def sink(name: str | None) -> Sink:
             return make_sink(self._options, self._config, name, self._screen, context)
 
+        if self._keeper is not None:
+            self._keeper.keep(run, context)
         return ShownRun(run, Showing(sink), Silence(time.monotonic(), is_early=not self._is_quiet))
 
     def _permission(self, agent: str, run: Run) -> str:
@@ -166,7 +171,7 @@ class LiveRuns:
         if self._keeps_history and self._factory.names.count(record.agent) < 2:
             with contextlib.suppress(OSError):
                 is_newest = History(data_path()).is_newest(record)
-        return resume_command(record.agent, run.spec.cwd, None if is_newest else session_id, self._options)
+        return resume_command(record.agent, run.spec.cwd, None if is_newest else session_id, self._options.asked)
 
     @property
     def last(self) -> Run:
@@ -213,6 +218,8 @@ class LiveRuns:
         try:
             for shown in self._shown:
                 self._start(shown)
+            if self._keeper is not None:
+                self._keeper.started()
             while not all(shown.ended for shown in self._shown):
                 self._turn()
         finally:
@@ -260,7 +267,9 @@ class LiveRuns:
         shown.run.start()
         shown.run.on_news(self._wake)
         if self._keeps_history:
-            shown.history = HistoryWriter(History(data_path()), record_of(shown.run, self._kind, self._title))
+            shown.history = HistoryWriter(
+                History(data_path()), record_of(shown.run, self._kind, self._title, self._group)
+            )
 
     def _turn(self) -> None:
         for index, shown in enumerate(self._shown):
@@ -398,5 +407,7 @@ class LiveRuns:
         for shown in self._shown:
             if shown.history is not None and shown.history.error is not None and os.isatty(2):
                 notify_problem(f"the history cannot be written: {shown.history.error}")
-            if shown.run.record is not None and self._kind == "run":  # runs of documents are always recorded
+            if shown.run.spec.record is not None and self._kind == "run":  # runs of documents are always recorded
                 notify_problem(f"{shown.name}: recorded in {shown.run.record}")
+        if self._keeper is not None:
+            self._keeper.over()

@@ -28,6 +28,7 @@ EXAMPLES = """\
 examples:
   penstock sessions                                 conversations in this directory, the newest last
   penstock sessions --all --json                    all that are known, as one JSON object a line
+  penstock sessions --search parser bug             those with both words in their prompts
   penstock run claude --continue "and now the docs"       the newest of `penstock run claude` here
   penstock run claude --session 019a… "and now the docs"  any other
 """
@@ -38,12 +39,14 @@ HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 def command(args: list[str]) -> int:
     """Run `penstock sessions` and return the exit status."""
     options = parser().parse(args)
-    found = conversations(read_history(), None if options.all else _directory())
+    found = conversations(read_history(), None if options.all else _directory(), options.search or ())
     limit = options.limit or (len(found) if options.json else SHOWN)
     found = found[-limit:] if limit else found
     if options.json:
         return pass_on(msgspec.json.Encoder().encode_lines(found))
     if not found:
+        if options.search:
+            return say("No conversation has all of these words in its prompts.\n")
         where = "" if options.all else " in this directory; penstock sessions --all lists those of others"
         return say(f"There are no earlier conversations{where}.\n")
     return say(as_text(found, now_ms(), with_directory=options.all))
@@ -58,6 +61,8 @@ def parser() -> Parser:
     made = Parser("sessions", "List the conversations of earlier runs in this directory.", examples=EXAMPLES)
     made.add_argument("--all", action="store_true", help="of all directories")
     made.add_argument("--json", action="store_true", help="as one JSON object a line, with all that is known")
+    text = "those with all of these words at the beginnings of their prompts, in any order; case does not matter"
+    made.add_argument("--search", nargs="+", metavar="WORD", help=text)
     text = f"at most this many, the newest (default {SHOWN}; with --json all)"
     made.add_argument("--limit", type=whole_number(ABOVE_0), metavar="N", help=text)
     return made
@@ -76,15 +81,23 @@ def read_history() -> list[RunRecord]:
         raise UsageError(f"{history.path} cannot be read: {error.strerror}") from error
 
 
-def conversations(runs: Sequence[RunRecord], cwd: str | None) -> list[RunRecord]:
-    """Return the newest run of each conversation, in this directory or in all (None), oldest first."""
+def conversations(runs: Sequence[RunRecord], cwd: str | None, words: Sequence[str] = ()) -> list[RunRecord]:
+    """Return the newest run of each conversation, in this directory or in all (None), oldest first.
+
+    Only conversations whose prompts have all the words are returned.
+    """
     here = os.path.realpath(cwd) if cwd is not None else None
     newest: dict[tuple[str, str | None], RunRecord] = {}
+    prompts: dict[tuple[str, str | None], str] = {}
     for run in runs:
         if run.session_id and here in (None, run.cwd):
-            newest.pop((run.agent, run.session_id), None)
-            newest[run.agent, run.session_id] = run
-    return list(newest.values())
+            key = (run.agent, run.session_id)
+            newest.pop(key, None)
+            newest[key] = run
+            prompts[key] = f"{prompts.get(key, '')}\n{run.title.casefold()}"
+    # A phrase in quotes is found as it is written, but for its spaces: the history has prompts on one line.
+    wanted = [" ".join(word.casefold().split()) for word in words]
+    return [run for key, run in newest.items() if all(word in prompts[key] for word in wanted)]
 
 
 def as_text(found: Sequence[RunRecord], now: int, *, with_directory: bool) -> str:

@@ -65,7 +65,7 @@ OUTPUT: dict[str, Rule] = {
     "prefix": _one_of("agent", "kind", "both", "none"),
     "detail": _one_of("quiet", "minimal", "normal", "verbose"),
 }
-HISTORY: dict[str, Rule] = {"keep": _switch}
+HISTORY: dict[str, Rule] = {"keep": _switch, "record": _switch, "days": whole(1, MAX_EXACT_INTEGER)}
 LEVELS = ("read", "ask", "edits", "all", "own")
 """Levels of permission, as in `penstock.adapter`."""
 RUN: dict[str, Rule] = {
@@ -108,6 +108,8 @@ DEFAULTS: dict[KeyPath, Any] = {
     ("output", "mode"): "auto",
     ("output", "prefix"): "agent",
     ("history", "keep"): True,
+    ("history", "record"): True,
+    ("history", "days"): 14,
     ("run", "sandbox"): "auto",
     ("run", "allow"): "default",
 }
@@ -185,6 +187,16 @@ class Config(msgspec.Struct):
     def keeps_history(self) -> bool:
         """Whether runs are listed in the history."""
         return bool(self.settings[("history", "keep")].value)
+
+    @property
+    def keeps_recordings(self) -> bool:
+        """Whether runs in a terminal are recorded for `penstock last`."""
+        return self.keeps_history and bool(self.settings[("history", "record")].value)
+
+    @property
+    def history_days(self) -> int:
+        """Days after which the recordings that Penstock keeps by itself are removed."""
+        return cast(int, self.settings[("history", "days")].value)
 
     @property
     def sandbox(self) -> Literal["auto", "on", "own", "off"]:
@@ -315,6 +327,10 @@ def _apply_file(config: Config, file: str, text: str, of_project: bool) -> None:
             problem, kept = f'run.sandbox is {shown(value)}; a file of the project can only set "on"', False
         if kept and of_project and path == ("run", "allow") and not _lowers(value, config.allow):
             problem, kept = f"run.allow is {shown(value)}; a file of the project can only lower it", False
+        if kept and of_project and path == ("history", "record") and value is not False:
+            problem, kept = "history.record is true; a file of the project can only set false", False
+        if kept and of_project and path == ("history", "days"):  # it removes recordings of other directories too
+            problem, kept = "history.days is the user's alone; a file of the project cannot set it", False
         if kept and of_project and path == ("notify",):
             problem, kept = "notify is the user's alone; a file of the project cannot set it", False
         if kept and of_project and path == RUN_RULES:

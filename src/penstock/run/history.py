@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from penstock.events import Event, Outcome, RunEnded, RunStarted
+from penstock.events import Event, Outcome, RunEnded, RunStarted, Usage
 from penstock.run.resuming import is_confirmed
 
 if TYPE_CHECKING:
@@ -57,8 +57,12 @@ class RunRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     session_id: str | None = None
     outcome: Outcome | None = None
     cost_usd: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     recording: str | None = None
     """Folder of the recording."""
+    group: str | None = None
+    """Id of the first run that the same command started; None for that run itself."""
 
 
 class HistoryLine(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -75,7 +79,10 @@ class HistoryLine(msgspec.Struct, kw_only=True, omit_defaults=True):
     session_id: str | None = None
     outcome: Outcome | None = None
     cost_usd: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     recording: str | None = None
+    group: str | None = None
 
 
 _decode = msgspec.json.Decoder(HistoryLine).decode
@@ -110,7 +117,7 @@ class History:
             os.close(fd)  # which also unlocks it
 
     def runs(self) -> list[RunRecord]:
-        """Return the runs, the oldest first. Lines that cannot be read are skipped.
+        """Return the runs, the oldest first. Lines that cannot be read are skipped, and runs without their first line.
 
         Raises:
             OSError: the file exists and cannot be read.
@@ -125,7 +132,24 @@ class History:
                 del given["at"]
                 for name, value in given.items():
                     setattr(record, name, value)
-        return list(found.values())
+        # Of a run whose first line is missing, too little is known: it was cleared, or is before what is read.
+        return [record for record in found.values() if record.agent]
+
+    def clear(self) -> None:
+        """Forget all runs. A run that is at work writes its next lines into the empty file.
+
+        Raises:
+            OSError: the file exists and cannot be written.
+        """
+        try:
+            fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            _lock(fd)
+            os.ftruncate(fd, 0)
+        finally:
+            os.close(fd)
 
     def _lines(self) -> Iterator[HistoryLine]:
         try:
@@ -206,13 +230,16 @@ class HistoryWriter:
                 self._known = known
                 self._append(HistoryLine(run=self._record.run, at=now_ms(), session_id=known[0], model=known[1]))
         elif isinstance(event, RunEnded):
+            usage = event.usage or Usage()
             self._append(
                 HistoryLine(
                     run=self._record.run,
                     at=now_ms(),
                     session_id=event.session_id if is_confirmed(event, self._known[0]) else None,
                     outcome=event.outcome,
-                    cost_usd=event.cost_usd,
+                    cost_usd=event.cost_usd if event.cost_usd is not None else usage.cost_usd,
+                    input_tokens=usage.input_tokens,
+                    output_tokens=usage.output_tokens,
                 )
             )
 
@@ -224,7 +251,7 @@ class HistoryWriter:
                 self.error = error
 
 
-def record_of(run: Run, kind: Kind = "run", title: str | None = None) -> RunRecord:
+def record_of(run: Run, kind: Kind = "run", title: str | None = None, group: str | None = None) -> RunRecord:
     """Return what is known about a run when it starts. `title` replaces the beginning of the prompt."""
     spec = run.spec
     return RunRecord(
@@ -237,7 +264,8 @@ def record_of(run: Run, kind: Kind = "run", title: str | None = None) -> RunReco
         title=title_of(title or spec.prompt),
         model=spec.model,
         session_id=None if spec.fork else spec.session_id,  # a fork gets an id of its own
-        recording=str(run.record) if run.record is not None else None,
+        recording=str(run.record.absolute()) if run.record is not None else None,
+        group=group if group != run.mark else None,
     )
 
 

@@ -6,6 +6,7 @@ bytes are passed to the operating system when `received` returns (a machine that
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 from collections.abc import Collection, Sequence
@@ -53,6 +54,26 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Bytes of stderr that the recording does not contain."""
 
 
+class Look(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Facts about how a run was shown that are not in its events: `penstock last` shows it the same way."""
+
+    detail: str | None = None
+    """Values of the flags of the display; None if they were not given."""
+    prefix: str | None = None
+    permission: str = ""
+    """What the agent may do, in a few words."""
+    allow: str = ""
+    """How to allow actions that were denied."""
+    is_confined: bool = False
+    not_confined: str = ""
+    """Reason why the agent was not confined although it should have been."""
+    has_rules: bool = False
+    carried: dict[str, str | bool] = {}
+    """Values of flags that the next prompt of the conversation needs too."""
+    is_one_of_several: bool = False
+    """True if runs of other agents were shown beside it."""
+
+
 class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Metadata of a recording: `meta.json`. Nothing of the environment is in it."""
 
@@ -72,6 +93,8 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """End of the run; None: the recording was cut off, or the run has not ended."""
     problem: str | None = None
     """Reason why the recording does not contain all of the run."""
+    look: Look | None = None
+    """How the run was shown, if Penstock keeps the recording by itself."""
 
 
 class RecordingWriter:
@@ -80,10 +103,11 @@ class RecordingWriter:
     Threads: one at a time.
     """
 
-    def __init__(self, folder: Path, meta: Meta, secrets: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, meta: Meta, secrets: Sequence[str] = (), *, max_bytes: int | None = None) -> None:
         """Open the files in `folder`, which exists and is empty; `begin` creates it.
 
-        `secrets` are values that are redacted in what the agent is sent.
+        `secrets` are values that are redacted in what the agent is sent. `max_bytes` is the limit of the recording; a
+        recording that reaches it ends as on a full disk.
 
         Raises:
             OSError: its files cannot be created.
@@ -95,6 +119,10 @@ class RecordingWriter:
         self._closed = False
         self._secrets = secrets
         self._stderr_bytes = 0
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self.is_announced: bool = True
+        """Whether a problem is reported in the events of the run."""
         self._logs: dict[str, _Log] = {}
         try:
             self._input = self._log(INPUT)
@@ -115,10 +143,12 @@ class RecordingWriter:
         argv: Sequence[str],
         cwd: str | os.PathLike[str] | None = None,
         secrets: Sequence[str] = (),
+        look: Look | None = None,
+        max_bytes: int | None = None,
     ) -> RecordingWriter:
         """Begin the recording of a run, in a folder of its own in `directory`, which is created if it is missing.
 
-        `secrets` are values that are redacted in its command line and in what it is sent.
+        `secrets` are values that are redacted in its command line and in what it is sent. `max_bytes` limits its size.
 
         Raises:
             UsageError: `directory` cannot be created or written, or its disk is full.
@@ -132,12 +162,13 @@ class RecordingWriter:
             argv=redacted(argv, secrets),
             cwd=None if cwd is None else _text(os.fspath(cwd)),
             started_at=now.isoformat(timespec="milliseconds"),
+            look=look,
         )
         folder: Path | None = None
         try:
             directory.mkdir(parents=True, exist_ok=True)
             folder = _make_folder(directory, f"{_file_name(label)}-{now:%Y%m%dT%H%M%SZ}")
-            return cls(folder, meta, secrets)
+            return cls(folder, meta, secrets, max_bytes=max_bytes)
         except (OSError, ValueError) as error:  # a ValueError: a NUL in the path
             if folder is not None:
                 _remove(folder)
@@ -145,6 +176,14 @@ class RecordingWriter:
             raise UsageError(
                 f"no record can be written in {str(directory)!r}: {why}", expected="a directory that can be written"
             ) from error
+
+    def lock(self) -> None:
+        """Mark the recording as one that is being written, until it is closed, whatever ends this process.
+
+        Raises:
+            OSError: the file system has no locks.
+        """
+        fcntl.flock(self._input.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def received(self, data: bytes, at_ms: int) -> None:
         """Record bytes that the agent printed, `at_ms` milliseconds after its start."""
@@ -208,6 +247,10 @@ class RecordingWriter:
 
     def _write_lines(self, data: bytes, at_ms: int, name: str, times: str) -> None:
         if not self._writing or not data:
+            return
+        self._bytes += len(data)
+        if self._max_bytes is not None and self._bytes > self._max_bytes:
+            self._stop(OSError(f"a run may have {self._max_bytes:,} bytes"))
             return
         try:
             log = self._log(name)

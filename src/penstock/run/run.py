@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 
@@ -22,6 +22,9 @@ from penstock.run.sandbox import Confinement
 from penstock.run.spec import RunSpec
 from penstock.run.supervisor import Supervisor
 from penstock.run.takeover import Takeover
+
+if TYPE_CHECKING:
+    from penstock.run.recording import RecordingWriter
 
 OnQuestion = Callable[[QuestionAsked], str | Awaitable[str | None] | None]
 """Function that answers a question of the agent: it returns the id of an option, words, or None to reject it. It may be
@@ -62,7 +65,9 @@ class Run:
         self.label: str = launch.label
         self.route: str = launch.route
         self.record: Path | None = None
-        """Folder of the recording of the run, if one was requested."""
+        """Folder of the recording of the run, if there is one."""
+        self.keep: Callable[[Launch], RecordingWriter | None] | None = None
+        """Function that begins a recording if none was requested; set it before the start. It must not raise."""
         self.read_pause: float = 0.0
         """Seconds between two reads of growing output; set it before the start, if events are shown at a pace."""
         self._launch = launch
@@ -231,6 +236,9 @@ class Run:
                 cwd=launch.cwd,
                 secrets=launch.secrets,
             )
+        elif self.keep is not None:
+            recording = self.keep(launch)
+        if recording is not None:
             self.record = recording.folder
         times = {"timeout": spec.timeout, "idle": spec.idle_timeout}
         given = {name: seconds for name, seconds in times.items() if seconds is not None}

@@ -408,7 +408,9 @@ class Supervisor:
 
     def _report_recording_problem(self) -> None:
         recording = self._recording
-        if recording is not None and recording.problem is not None and not self._recording_problem_reported:
+        if recording is None or not recording.is_announced:
+            return
+        if recording.problem is not None and not self._recording_problem_reported:
             self._recording_problem_reported = True
             self._emit(self.stream.apply([Notice("error", recording.problem, "warning")], self._now()))
 
