@@ -47,6 +47,11 @@ class EarlierRun(msgspec.Struct):
         return self.runs[0]
 
     @property
+    def agents(self) -> str:
+        """Names of its agents, as they are given on the command line."""
+        return ",".join(dict.fromkeys(run.agent for run in self.runs))
+
+    @property
     def is_kept(self) -> bool:
         """True if there is a recording of it."""
         return any(run.recording is not None and os.path.isdir(run.recording) for run in self.runs)
@@ -122,7 +127,11 @@ def show_again(options: ReadOptions, earlier: EarlierRun) -> int:
         context = _context(part, number, label if side_by_side else "", width)
         stream = Stream(part.recording.agent or "auto", label=label, run=number + 1 if len(parts) > 1 else None)
         stream.joins_deltas = options.to == "text" and decide(options, config, several=side_by_side).mode == "none"
-        reading = Reading(stream, partial(_sink, options, config, screen, context), source=str(part.recording.input))
+        reading = Reading(
+            stream,
+            partial(_sink, options, config, screen, context, part.record.agent),
+            source=str(part.recording.input),
+        )
         reading.exit = part.recording.exit
         readings.append(reading)
     output, errors = sink_output(options.to), errors_output()
@@ -153,7 +162,9 @@ def events_of(earlier: EarlierRun) -> list[tuple[RunRecord, list[Event]]]:
     return found
 
 
-def _sink(options: ReadOptions, config: Config, screen: Screen, context: OutputContext, agent: str | None) -> Sink:
+def _sink(
+    options: ReadOptions, config: Config, screen: Screen, context: OutputContext, agent: str, found: str | None
+) -> Sink:
     return make_sink(options, config, agent, screen, context)
 
 

@@ -78,13 +78,12 @@ def as_text(found: Sequence[EarlierRun], now: int, limit: int, *, with_directory
     for earlier in found[:limit]:
         number += earlier.is_kept
         first = earlier.first
-        agents = ",".join(dict.fromkeys(run.agent for run in earlier.runs))
         outcomes = dict.fromkeys((run.outcome or "–").replace("_", " ") for run in earlier.runs)
         rows.append(
             [
                 str(number) if earlier.is_kept and not with_directory else "",
                 when(first.at, now),
-                agents,
+                earlier.agents,
                 ", ".join(outcomes),
                 shortened(clean_line(first.title), MAX_TITLE_CHARS - 1),
                 first.run[:ID_CHARS] if earlier.is_kept else "not kept",
@@ -114,4 +113,5 @@ def _clear(options: Namespace) -> str:
 
 def _words(done: Removed) -> str:
     in_use = f" ({done.in_use} still being written)" if done.in_use else ""
-    return f"{done.runs:,} recording{'s' * (done.runs != 1)}{in_use}, {done.size / 1_000_000:.1f} MB"
+    size = f"{done.size / 1e6:.1f} MB" if done.size >= 1e6 else f"{done.size / 1e3:.0f} kB"
+    return f"{done.runs:,} recording{'s' * (done.runs != 1)}{in_use}, {size}"

@@ -59,7 +59,7 @@ def show(options: Namespace, wanted: str) -> int:
         raise UsageError(f"--{part} is for people, and --to {display.to} for programs", help="leave one of them out")
     found = find_run(wanted)
     first = found.first
-    notify_problem(f"{first.agent}, {when(first.at, now_ms())}: {first.title}")
+    notify_problem(f"{found.agents}, {when(first.at, now_ms())}: {first.title}")
     if part in ("diff", "failures"):
         from penstock.cli.run_parts import show_diff, show_failures
 

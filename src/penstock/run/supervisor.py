@@ -472,7 +472,7 @@ class Supervisor:
                 reason=ended.reason,
                 cause=ended.cause,
                 exit_status=self.exited.status if self.exited is not None else None,
-                duration_ms=self._now(),
+                duration_ms=self._now() if ended.at is None else ended.at,
             )
 
 
