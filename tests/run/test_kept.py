@@ -12,7 +12,7 @@ import pytest
 
 from penstock.run import kept
 from penstock.run.kept import Keeper
-from penstock.run.recording import Look, RecordingWriter, read_meta
+from penstock.run.recording import DisplayFacts, RecordingWriter, read_meta
 
 LAUNCH: Any = SimpleNamespace(
     reader=SimpleNamespace(name="claude"),
@@ -32,7 +32,7 @@ def keeper(tmp_path: Path) -> Keeper:
 
 def begun(keeper: Keeper) -> RecordingWriter:
     """A recording that has begun."""
-    writer = keeper.begin(LAUNCH, Look(permission="asks"))
+    writer = keeper.begin(LAUNCH, DisplayFacts(permission="asks"))
     assert writer is not None
     return writer
 
@@ -56,7 +56,7 @@ def test_a_kept_recording_is_private_and_without_secrets(keeper: Keeper) -> None
     meta = read_meta(writer.folder)
     assert meta is not None
     assert meta.argv == ["claude", "--api-key=[redacted]"]
-    assert meta.look == Look(permission="asks")
+    assert meta.display == DisplayFacts(permission="asks")
     again = Keeper(keeper.directory.parent, 14)
     keeper.directory.chmod(0o755)
     begun(again)
@@ -121,7 +121,7 @@ def test_a_directory_behind_a_link_is_not_used(keeper: Keeper, tmp_path: Path) -
     old = stored(Keeper(other, 14), 30)
     keeper.directory.parent.mkdir()
     keeper.directory.symlink_to(other / kept.FOLDER_NAME)
-    assert keeper.begin(LAUNCH, Look()) is None
+    assert keeper.begin(LAUNCH, DisplayFacts()) is None
     assert keeper.over() is not None
     with pytest.raises(OSError, match=r".*"):
         keeper.sweep()
@@ -143,7 +143,7 @@ def test_a_directory_that_cannot_be_made_keeps_nothing(tmp_path: Path) -> None:
     """It is a reason to report, and no error."""
     (tmp_path / "data").write_text("a file")
     keeper = Keeper(tmp_path / "data", 14)
-    assert keeper.begin(LAUNCH, Look()) is None
+    assert keeper.begin(LAUNCH, DisplayFacts()) is None
     assert str(tmp_path / "data") in str(keeper.over())
 
 

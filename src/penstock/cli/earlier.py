@@ -23,7 +23,7 @@ from penstock.config.data import data_path
 from penstock.errors import UsageError
 from penstock.events import Event
 from penstock.run.history import History, RunRecord
-from penstock.run.recording import Look, Meta, read_meta
+from penstock.run.recording import DisplayFacts, Meta, read_meta
 from penstock.run.replay import Recording, find, replay
 from penstock.stream import Stream
 
@@ -72,7 +72,7 @@ def earlier_runs(runs: Sequence[RunRecord], cwd: str | None) -> list[EarlierRun]
     return list(reversed(found.values()))
 
 
-class _Part(msgspec.Struct):
+class _StoredRun(msgspec.Struct):
     """One recording of a run that is shown."""
 
     record: RunRecord
@@ -80,8 +80,8 @@ class _Part(msgspec.Struct):
     meta: Meta
 
     @property
-    def look(self) -> Look:
-        return self.meta.look or Look()
+    def display(self) -> DisplayFacts:
+        return self.meta.display or DisplayFacts()
 
     @property
     def start_ms(self) -> int:
@@ -92,7 +92,7 @@ class _Part(msgspec.Struct):
             return self.record.at
 
 
-def parts_of(earlier: EarlierRun) -> list[_Part]:
+def parts_of(earlier: EarlierRun) -> list[_StoredRun]:
     """Return the recordings of a run.
 
     Raises:
@@ -104,7 +104,7 @@ def parts_of(earlier: EarlierRun) -> list[_Part]:
             continue
         meta = read_meta(Path(record.recording))
         if meta is not None:
-            parts.append(_Part(record, find(Path(record.recording)), meta))
+            parts.append(_StoredRun(record, find(Path(record.recording)), meta))
     if not parts:
         raise UsageError("there is no recording of this run", help="penstock history lists the runs that can be shown")
     return parts
@@ -113,14 +113,14 @@ def parts_of(earlier: EarlierRun) -> list[_Part]:
 def show_again(options: ReadOptions, earlier: EarlierRun) -> int:
     """Show a run as it was shown when it ran, at once; return its exit status."""
     parts = parts_of(earlier)
-    if options.to == "reply" and not parts[0].look.is_one_of_several:
+    if options.to == "reply" and not parts[0].display.is_one_of_several:
         parts = parts[-1:]  # after a fallback, the reply is that of the last agent
     config, screen = configured(), Screen(options)
-    look = parts[0].look
-    options.detail = options.detail or look.detail  # type: ignore[assignment]  # as it was given then
-    options.prefix = options.prefix or look.prefix  # type: ignore[assignment]
+    display = parts[0].display
+    options.detail = options.detail or display.detail
+    options.prefix = options.prefix or display.prefix
     labels = [part.recording.label or part.record.agent for part in parts]
-    side_by_side = look.is_one_of_several
+    side_by_side = display.is_one_of_several
     width = max(map(len, labels)) if side_by_side else 0
     readings = []
     for number, (part, label) in enumerate(zip(parts, labels, strict=True)):
@@ -168,15 +168,15 @@ def _sink(
     return make_sink(options, config, agent, screen, context)
 
 
-def _context(part: _Part, number: int, label: str, width: int) -> OutputContext:
-    look, record = part.look, part.record
+def _context(part: _StoredRun, number: int, label: str, width: int) -> OutputContext:
+    display, record = part.display, part.record
 
     def resume(session_id: str) -> str:
         try:
             is_newest = History(data_path()).is_newest(record)
         except OSError:
             is_newest = False
-        return resume_command(record.agent, record.cwd, None if is_newest else session_id, look.carried)
+        return resume_command(record.agent, record.cwd, None if is_newest else session_id, display.carried)
 
     return OutputContext(
         several=bool(label),
@@ -185,24 +185,24 @@ def _context(part: _Part, number: int, label: str, width: int) -> OutputContext:
         label_width=width,
         cwd=record.cwd,
         is_live=True,
-        is_confined=look.is_confined,
-        not_confined=look.not_confined,
+        is_confined=display.is_confined,
+        not_confined=display.not_confined,
         resume=resume,
-        allow=look.allow,
-        permission=look.permission,
-        has_rules=look.has_rules,
+        allow=display.allow,
+        permission=display.permission,
+        has_rules=display.has_rules,
         began_ms=part.start_ms,
     )
 
 
-def _feed(parts: Sequence[_Part]) -> Iterator[Chunk]:
+def _feed(parts: Sequence[_StoredRun]) -> Iterator[Chunk]:
     """Yield the lines of all recordings in the order in which they came, and the end of each after its last one."""
     feeds = [_timed(number, part) for number, part in enumerate(parts)]
     for _, chunk in heapq.merge(*feeds, key=lambda timed: timed[0]):
         yield chunk
 
 
-def _timed(number: int, part: _Part) -> Iterator[tuple[int, Chunk]]:
+def _timed(number: int, part: _StoredRun) -> Iterator[tuple[int, Chunk]]:
     start = part.start_ms
     at: int | None = None
     for data, at in replay(part.recording.input, AT_ONCE, whole=part.recording.cut is not None):

@@ -46,9 +46,9 @@ class RunKeeper:
 
         def begin(launch: Launch) -> RecordingWriter | None:
             from penstock.run.kept import Keeper  # with the code for recordings, only when a run starts
-            from penstock.run.recording import Look
+            from penstock.run.recording import DisplayFacts
 
-            look = Look(
+            display = DisplayFacts(
                 detail=self._options.detail,
                 prefix=self._options.prefix,
                 permission=context.permission,
@@ -60,7 +60,7 @@ class RunKeeper:
                 is_one_of_several=context.several,
             )
             self._keeper = self._keeper or Keeper(data_path(), self._days)
-            return self._keeper.begin(launch, look)
+            return self._keeper.begin(launch, display)
 
         run.keep = begin
 

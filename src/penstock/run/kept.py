@@ -20,14 +20,14 @@ import msgspec
 
 from penstock.errors import UsageError
 from penstock.run.launch import Launch
-from penstock.run.recording import INPUT, META, SENT, SENT_TIMES, STDERR, TIMES, Look, RecordingWriter
+from penstock.run.recording import INPUT, META, SENT, SENT_TIMES, STDERR, TIMES, DisplayFacts, RecordingWriter
 
 FOLDER_NAME = "recordings"
 
 MAX_BYTES = 200 * 1000 * 1000
 """Bytes of all recordings: some thousand runs, and little on a disk of today."""
 MAX_RUN_BYTES = 50 * 1000 * 1000
-"""Bytes of the input and output of one run, so that it leaves room for others."""
+"""Bytes of the input and output of one run, so that it leaves space for others."""
 MAX_RUNS = 2000
 """Number of recordings. All of them are looked at in each run, in about 50 ms beside the agent's start."""
 
@@ -71,7 +71,7 @@ class Keeper:
         self._days = days
         self._writers: list[RecordingWriter] = []
 
-    def begin(self, launch: Launch, look: Look) -> RecordingWriter | None:
+    def begin(self, launch: Launch, display: DisplayFacts) -> RecordingWriter | None:
         """Begin the recording of a run; return None if that is not possible."""
         try:
             self._make_directory()
@@ -83,7 +83,7 @@ class Keeper:
                 argv=launch.command.argv,
                 cwd=launch.cwd,
                 secrets=launch.secrets,
-                look=look,
+                display=display,
                 max_bytes=MAX_RUN_BYTES,
             )
         except OSError as error:
@@ -128,11 +128,11 @@ class Keeper:
             OSError: the directory cannot be read.
         """
         oldest = int(time.time()) - self._days * 24 * 3600
-        room, left = MAX_BYTES - MAX_RUN_BYTES, MAX_RUNS  # the run that is being recorded may still grow
+        space_left, runs_left = MAX_BYTES - MAX_RUN_BYTES, MAX_RUNS  # the run that is being recorded may still grow
         needless: list[KeptRecording] = []
         for one in sorted(self.recordings(), key=lambda it: it.started_s, reverse=True):
-            room, left = room - one.size, left - 1
-            if room < 0 or left < 0 or one.started_s < oldest:
+            space_left, runs_left = space_left - one.size, runs_left - 1
+            if space_left < 0 or runs_left < 0 or one.started_s < oldest:
                 needless.append(one)
         return self.remove(needless)
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -54,12 +54,12 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Bytes of stderr that the recording does not contain."""
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DisplayFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts about how a run was shown that are not in its events: `penstock last` shows it the same way."""
 
-    detail: str | None = None
+    detail: Literal["quiet", "minimal", "normal", "verbose"] | None = None
     """Values of the flags of the display; None if they were not given."""
-    prefix: str | None = None
+    prefix: Literal["agent", "kind", "both", "none"] | None = None
     permission: str = ""
     """What the agent may do, in a few words."""
     allow: str = ""
@@ -93,7 +93,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """End of the run; None: the recording was cut off, or the run has not ended."""
     problem: str | None = None
     """Reason why the recording does not contain all of the run."""
-    look: Look | None = None
+    display: DisplayFacts | None = None
     """How the run was shown, if Penstock keeps the recording by itself."""
 
 
@@ -143,7 +143,7 @@ class RecordingWriter:
         argv: Sequence[str],
         cwd: str | os.PathLike[str] | None = None,
         secrets: Sequence[str] = (),
-        look: Look | None = None,
+        display: DisplayFacts | None = None,
         max_bytes: int | None = None,
     ) -> RecordingWriter:
         """Begin the recording of a run, in a folder of its own in `directory`, which is created if it is missing.
@@ -162,7 +162,7 @@ class RecordingWriter:
             argv=redacted(argv, secrets),
             cwd=None if cwd is None else _text(os.fspath(cwd)),
             started_at=now.isoformat(timespec="milliseconds"),
-            look=look,
+            display=display,
         )
         folder: Path | None = None
         try:
