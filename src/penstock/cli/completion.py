@@ -23,6 +23,7 @@ examples:
 """
 
 _PATHS = {"files": "FILE", "file": "FILE", "documents": "FILE", "words": "FILE", "token_file": "FILE", "uds": "FILE",
+          "prompt_file": "FILE",
           "cwd": "DIRECTORY", "record": "DIRECTORY", "data": "DIRECTORY", "root": "DIRECTORY"}  # fmt: skip
 """Kinds of paths that complete the arguments with these names."""
 

@@ -54,7 +54,8 @@ def check_interactive(options: RunOptions) -> None:
 def converse(options: RunOptions, run: Callable[[RunOptions], OneRun]) -> int:
     """Run one prompt after another in one conversation; return the exit status of the last run."""
     status = 0
-    following = options if options.prompt is not None else _next(options)
+    has_prompt = options.prompt is not None or (options.template is not None and not options.template.needs_prompt)
+    following = options if has_prompt else _next(options)
     while following is not None:
         options = following
         one = run(options)
@@ -63,7 +64,9 @@ def converse(options: RunOptions, run: Callable[[RunOptions], OneRun]) -> int:
             notify_problem("the agent did not report its conversation, so it cannot be resumed")
             break
         asked = {**options.asked, "session_id": one.session_id, "fork": False, "files": []}
-        following = _next(msgspec.structs.replace(options, asked=asked, resumes_newest=False, stdin="never"))
+        following = _next(
+            msgspec.structs.replace(options, asked=asked, resumes_newest=False, stdin="never", template=None)
+        )
     return status
 
 

@@ -12,6 +12,7 @@ from penstock.errors import shown
 
 if TYPE_CHECKING:
     from penstock.cli.parser import Parser
+    from penstock.cli.prompt_template import Template
     from penstock.config.settings import Detail
     from penstock.sinks.text.display_mode import Color
 
@@ -58,6 +59,11 @@ class RunOptions(DisplayOptions, kw_only=True):
     """Agents that take over, in this order."""
     worktree: bool = False
     """Each agent works in a tree of its own."""
+    prompt_file: str | None = None
+    variables: dict[str, str] = {}
+    """Values of the variables in the prompt file or in the prompt of the profile."""
+    template: Template | None = None
+    """Text to which the prompt is added, from a prompt file or a profile."""
     asked: dict[str, Any] = {}
     """Values of the fields of `RunSpec` that have flags, by name."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from penstock.cli.console import errors_output, notify_problem, sink_output
 from penstock.cli.conversation import check_interactive, converse
 from penstock.cli.live_runs import LiveRuns
-from penstock.cli.options import RunOptions, display_flags, flag_values, run_flags
+from penstock.cli.options import RunOptions, display_flags, flag_values, run_flags, string
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.cli.run_factory import RunFactory
+from penstock.config.rules import VARIABLE
 
 RUN_EXAMPLES = """\
 examples:
@@ -20,6 +21,8 @@ examples:
   penstock run ccs/glm "…"                                  a profile of ccs
   penstock run claude,codex --worktree "fix the test"       each in its own clone; results are branches
   penstock run acp:"PROGRAM --acp" "…"                      any program that speaks ACP
+  penstock run review "only the parser"                     a profile: [run.review] in the configuration
+  penstock run claude --prompt-file review.md -e base=main  a prompt with variables: {{base}}
   penstock run claude -- "- a prompt that begins with a dash"
 
 exit status:
@@ -33,6 +36,11 @@ def command(args: list[str]) -> int:
     """Run `penstock run` and return the exit status."""
     options = _options(args)
     config = configured()
+    if options.prompt_file is not None or options.variables or config.has_profiles:
+        from penstock.cli.profiles import with_profile
+
+        options = with_profile(options, config)
+    _check(options)
     output = sink_output(options.to)
     errors = errors_output()
 
@@ -47,8 +55,13 @@ def parser() -> Parser:
     text = "Start an agent, or several side by side, give it a prompt, and show what it does."
     made = Parser("run", text, examples=RUN_EXAMPLES, arguments="AGENT[,AGENT…] [PROMPT] [options]")
     add = made.add_argument
-    add("agents", metavar="AGENT", help="see penstock agents; also AGENT/PROFILE and acp:COMMAND")
+    add("agents", metavar="AGENT", help="see penstock agents; also AGENT/PROFILE and acp:COMMAND; or the name of a "
+        "profile: [run.NAME] in the configuration")  # fmt: skip
     add("prompt", nargs="?", metavar="PROMPT", help="prompt, in quotes; without it, or with -, it is read from stdin")
+    add("--prompt-file", metavar="FILE", help="file with a prompt, which may have variables: {{NAME}}; PROMPT takes "
+        "the place of {{prompt}}, or follows it")  # fmt: skip
+    add("-e", "--var", dest="variables", type=string(VARIABLE), action="append", default=[], metavar="NAME=VALUE",
+        help="value of a variable in the prompt file or in the prompt of a profile; may be repeated")  # fmt: skip
     add("--stdin", choices=("auto", "never"), default="auto", help="auto: add piped input to the prompt (default) "
         "· never: do not read stdin, as in a loop over lines")  # fmt: skip
     add("--fallback", action="append", default=[], metavar="AGENT", help="agent that takes over if the first one is at "
@@ -79,11 +92,14 @@ def _options(args: list[str]) -> RunOptions:
         made.error("--continue and --session both name a conversation; leave one of them out")
     if asked["fork"] and asked["session_id"] is None and not words["resumes_newest"]:
         made.error("there is nothing to fork: --fork needs --continue or --session ID, the conversation to branch")
-    options = RunOptions(**words, asked=asked)
+    words["variables"] = {name: value for name, _, value in (text.partition("=") for text in words["variables"])}
+    return RunOptions(**words, asked=asked)
+
+
+def _check(options: RunOptions) -> None:
     if options.worktree:
         from penstock.cli.worktree import check_worktree
 
         check_worktree(options)
     if options.interactive:
         check_interactive(options)
-    return options

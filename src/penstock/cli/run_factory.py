@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from penstock.agents.registry import AGENTS
 from penstock.cli import piped
 from penstock.cli.ask import can_ask
@@ -219,7 +221,12 @@ def split_names(agents: str) -> list[str]:
 
 def _prompt(options: RunOptions, notify: piped.Notify) -> tuple[str, str]:
     """Return the prompt, and the text from stdin that accompanies it."""
-    word = options.prompt
+    word, template = options.prompt, options.template
+    if template is not None and word != "-" and (word is not None or not template.needs_prompt):
+        word = template.filled(word or "")
+    elif template is not None:
+        prompt, text = _prompt(msgspec.structs.replace(options, template=None), notify)
+        return template.filled(prompt), text
     if word is not None and word != "-":
         return word, piped.read_beside(notify) if word.strip() and options.stdin == "auto" else ""
     if word is None and os.isatty(0):

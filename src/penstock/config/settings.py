@@ -189,6 +189,11 @@ class Config(msgspec.Struct):
         return bool(self.settings[("history", "keep")].value)
 
     @property
+    def has_profiles(self) -> bool:
+        """Whether there is a profile."""
+        return any(path[0] == "run" and len(path) > 2 for path in self.settings)
+
+    @property
     def keeps_recordings(self) -> bool:
         """Whether runs in a terminal are recorded for `penstock last`."""
         return self.keeps_history and bool(self.settings[("history", "record")].value)
@@ -321,16 +326,23 @@ def _apply_file(config: Config, file: str, text: str, of_project: bool) -> None:
         config.problems.append(f"{file}:{_error_line(str(error), text)}: no valid TOML ({error}); the file is ignored")
         return
     lines: dict[KeyPath, int] | None = None
+    users_profiles = {path[:2] for path in config.settings if path[0] == "run" and len(path) > 2}
+    ignored: set[KeyPath] = set()
     for path, value in _leaves(data):
         problem, kept = judge(path, value)
         if kept and of_project and path == ("run", "sandbox") and value != "on":
             problem, kept = f'run.sandbox is {shown(value)}; a file of the project can only set "on"', False
-        if kept and of_project and path == ("run", "allow") and not _lowers(value, config.allow):
+        if kept and of_project and path == ("run", "allow") and not _is_lower(value, config.allow):
             problem, kept = f"run.allow is {shown(value)}; a file of the project can only lower it", False
         if kept and of_project and path == ("history", "record") and value is not False:
             problem, kept = "history.record is true; a file of the project can only set false", False
         if kept and of_project and path == ("history", "days"):  # it removes recordings of other directories too
             problem, kept = "history.days is the user's alone; a file of the project cannot set it", False
+        if kept and path[:2] in users_profiles:  # never its permission with a prompt of the project
+            problem, kept = f"{dotted(path[:2])} is a profile of your own; that of the project is ignored", False
+            if path[:2] in ignored:
+                continue
+            ignored.add(path[:2])
         if kept and of_project and path == ("notify",):
             problem, kept = "notify is the user's alone; a file of the project cannot set it", False
         if kept and of_project and path == RUN_RULES:
@@ -350,13 +362,10 @@ def _apply_file(config: Config, file: str, text: str, of_project: bool) -> None:
             config.settings[path] = Setting(value, where, 1, of_project, users)
 
 
-_FREEDOM: dict[str, int] = {"read": 0, "ask": 1, "default": 1, "own": 1, "edits": 2, "all": 3}
-"""Order of the levels. The defaults of agents are unknown here: only `read` and `ask` allow no more than these do."""
+def _is_lower(value: str, users: str) -> bool:
+    from penstock.config.profiles import is_lower
 
-
-def _lowers(value: str, users: str) -> bool:
-    """Return whether a level allows no more than another one."""
-    return value not in ("own", "default") and _FREEDOM[value] <= _FREEDOM[users]
+    return is_lower(value, users)
 
 
 def _error_line(message: str, text: str) -> str:
@@ -380,6 +389,10 @@ def _is_table(path: KeyPath) -> bool:
         case ("json_streaming" | "output" | "history" | "run" | "agents" | "loop",) | ("agents", _):
             return True
         case ("loop", "work" | "review" | "judge"):
+            return True
+        case ("run", name) if name not in RUN and name != "rules":
+            return True  # a profile
+        case ("run", _, "env" | "variables"):
             return True
         case ("agents", _, "json_streaming" | "env" | "events"):
             return True
@@ -417,6 +430,8 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:  # noqa: C901, PLR0912
             if key not in RUN:
                 return _unknown(path, [*RUN, "rules"]), False
             rule = RUN[key]
+        case ("run", _, *_):
+            return _wrong_in_profile(path, value)
         case ("loop", "review", "reviewers"):
             rule = _words
         case ("loop", "work" | "review" | "judge", key):
@@ -441,6 +456,27 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:  # noqa: C901, PLR0912
             rule = AGENT[key]
         case _:
             return _unknown(path, ["json_streaming", "output", "history", "run", "loop", "notify", "agents"]), False
+    if not rule.fits(value):
+        return f"{dotted(path)} is {shown(value)}; expected {rule.expected}", False
+    return "", True
+
+
+def _wrong_in_profile(path: KeyPath, value: Any) -> tuple[str, bool]:
+    from penstock.config import profiles  # needed only if a file has some
+
+    _, name, key, *rest = path
+    if not profiles.NAME.fullmatch(name):
+        return f"{dotted(path[:2])} is no name of a profile; expected letters, digits, _ and -", False
+    if rest:
+        if rest[0] == "" or "=" in rest[0] or "\0" in rest[0]:
+            return f"{dotted(path)} names no variable; expected a name without = and NUL characters", False
+        rule = _word
+    elif key in profiles.TABLES:
+        return f"{dotted(path)} is {shown(value)}; expected a table: [{dotted(path)}]", False
+    elif key not in profiles.KEYS:
+        return _unknown(path, [*profiles.KEYS, *profiles.TABLES]), False
+    else:
+        rule = profiles.KEYS[key]
     if not rule.fits(value):
         return f"{dotted(path)} is {shown(value)}; expected {rule.expected}", False
     return "", True
