@@ -124,17 +124,7 @@ def test_a_profile_sets_the_options_of_a_run(desk: Desk) -> None:
     assert any("acceptEdits" in word for word in argv)
     assert "--verbose-errors" in argv
     prompt, argv, variable = desk.got(
-        "review",
-        "-e",
-        "base=dev",
-        "-m",
-        "haiku",
-        "--deny-tool",
-        "Bash",
-        "--env",
-        "DEMO=2",
-        "--allow=ask",
-        "--route=exec",
+        *("review", "-e", "base=dev", "-m", "haiku", "--deny-tool", "Bash", "--env", "DEMO=2", "--allow=own")
     )
     assert prompt == "Review the changes since dev."
     assert variable == "2"
