@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from penstock.agents.registry import AGENTS
+from penstock.cli.profiles import check_trust, distrusted, profile
 from penstock.cli.prompt_template import Template
 from penstock.config import settings
-from penstock.config.profiles import FREE, KEYS, NEEDS_TRUST, TABLES, check_trust, distrusted, profile
+from penstock.config.profiles import FREE, KEYS, NEEDS_TRUST, TABLES
 from penstock.errors import UsageError
 
 TIMEOUT = 60
@@ -129,7 +130,8 @@ def test_a_profile_sets_the_options_of_a_run(desk: Desk) -> None:
     assert prompt == "Review the changes since dev."
     assert variable == "2"
     assert "--model=haiku" in argv
-    assert any("WebFetch" in word and "Bash" in word for word in argv)
+    assert "WebFetch" in " ".join(argv)
+    assert "Bash" in " ".join(argv)
     assert not any("acceptEdits" in word for word in argv)
     assert desk.got("review", stdin="a diff")[0].startswith("Review the changes since main.\n\n<stdin>\na diff")
     assert desk.got("review", "-", stdin="from stdin")[0] == "Review the changes since main.\n\nfrom stdin"

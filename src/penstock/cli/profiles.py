@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,19 +11,101 @@ import msgspec
 from penstock.agents import registry
 from penstock.agents.registry import AGENTS
 from penstock.cli.prompt_template import Template, read_template
-from penstock.config.profiles import KEYS, NAME, Profile, check_trust, profile, profile_names
+from penstock.config.profiles import FREE, KEYS, NAME, is_lower
 from penstock.config.rules import check
+from penstock.config.settings import Config, Setting
 from penstock.errors import UsageError, nearest, shown
 from penstock.run.spec import RULES
 
 if TYPE_CHECKING:
     from penstock.cli.options import RunOptions
-    from penstock.config.settings import Config
 
 PATHS = ("schema", "mcp_config", "record")
 """Keys whose values are paths; `files` is a list of them."""
 OWN_KEYS = frozenset({"agent", "prompt", "prompt_file", "fallback", "worktree"})
 """Keys that are not fields of a run."""
+
+
+class Profile(msgspec.Struct):
+    """One profile."""
+
+    name: str
+    origin: str
+    """File and line of its first key."""
+    of_project: bool
+    settings: dict[str, Setting]
+    """Settings by their keys; those of a table by `table.name`."""
+
+    def value(self, key: str) -> Any:
+        """Return the value of a key; None if it is not set."""
+        found = self.settings.get(key)
+        return None if found is None else found.value
+
+    def table(self, name: str) -> dict[str, str]:
+        """Return the values of a table."""
+        return {key[len(name) + 1 :]: it.value for key, it in self.settings.items() if key.startswith(f"{name}.")}
+
+    @property
+    def folder(self) -> str:
+        """Directory of its file, to which its paths are relative."""
+        return os.path.dirname(os.path.abspath(self.origin.rpartition(":")[0]))
+
+
+def profile_names(config: Config) -> list[str]:
+    """Return the names of all profiles."""
+    return sorted({path[1] for path in config.settings if path[0] == "run" and len(path) > 2})
+
+
+def profile(config: Config, name: str) -> Profile | None:
+    """Return the profile of this name; None if there is none."""
+    found = {
+        ".".join(path[2:]): setting
+        for path, setting in config.settings.items()
+        if path[:2] == ("run", name) and len(path) > 2
+    }
+    if not found:
+        return None
+    first = next(iter(found.values()))
+    return Profile(name, first.origin, first.of_project, found)
+
+
+def check_trust(one: Profile, config: Config, agents: Mapping[str, object]) -> None:
+    """Check that the profile of a project grants nothing. `agents` are the agents that Penstock knows.
+
+    Raises:
+        UsageError: it does.
+    """
+    for key, setting in one.settings.items():
+        why = distrusted(one, key, setting.value, config, agents)
+        if why:
+            raise UsageError(
+                f"{setting.origin} {why}, and it came with the files of this project",
+                expected="your confirmation that you trust these files",
+                help="read it, then --trust, or make a profile of your own",
+            )
+
+
+def distrusted(one: Profile, key: str, value: Any, config: Config, agents: Mapping[str, object]) -> str:
+    """Return what a key of a project's profile does that needs trust, in words; "" if it needs none."""
+    plain = key.partition(".")[0]
+    if plain not in FREE:
+        return f"sets {key} of the profile {one.name}"
+    if plain == "allow" and not is_lower(value, config.allow):
+        return f'sets allow = "{value}", which may be more than yours'
+    if plain == "sandbox" and value != "on":
+        return f'sets sandbox = "{value}"'
+    if plain == "agent" and not all(name.strip().partition("/")[0] in agents for name in value.split(",")):
+        return f"starts {value}"
+    if plain == "fallback" and not all(name.partition("/")[0] in agents for name in value):
+        return f"starts {', '.join(value)}"
+    if plain == "prompt_file" and not _is_below(os.path.join(one.folder, value), one.folder):
+        return f"reads {value}"
+    return ""
+
+
+def _is_below(path: str, folder: str) -> bool:
+    real, place = os.path.realpath(path), os.path.realpath(folder)
+    return os.path.commonpath((real, place)) == place
 
 
 def with_profile(options: RunOptions, config: Config) -> RunOptions:
@@ -80,7 +163,7 @@ def _with(options: RunOptions, one: Profile, config: Config) -> RunOptions:
         check_trust(one, config, AGENTS)
     agent = one.value("agent")
     if agent is None:
-        raise UsageError(f"the profile {one.name} has no agent", help=f'agent = "claude" in {one.origin}')
+        raise UsageError(f"the profile {one.name} has no agent", help=f"name one in {one.origin}")
     text, file = one.value("prompt"), one.value("prompt_file")
     if text is not None and file is not None:
         raise UsageError(f"the profile {one.name} has a prompt and a prompt file", help="leave one of them out")

@@ -76,7 +76,7 @@ def read_history() -> list[RunRecord]:
     """
     history = History(data_path())
     try:
-        return history.runs()
+        return [run for run in history.runs() if run.agent]  # of the others, too little is known
     except OSError as error:
         raise UsageError(f"{history.path} cannot be read: {error.strerror}") from error
 

@@ -117,7 +117,9 @@ class History:
             os.close(fd)  # which also unlocks it
 
     def runs(self) -> list[RunRecord]:
-        """Return the runs, the oldest first. Lines that cannot be read are skipped, and runs without their first line.
+        """Return the runs, the oldest first. Lines that cannot be read are skipped.
+
+        Of a run whose first line is missing, the agent is "": it was cleared, or is before what is read.
 
         Raises:
             OSError: the file exists and cannot be read.
@@ -132,8 +134,7 @@ class History:
                 del given["at"]
                 for name, value in given.items():
                     setattr(record, name, value)
-        # Of a run whose first line is missing, too little is known: it was cleared, or is before what is read.
-        return [record for record in found.values() if record.agent]
+        return list(found.values())
 
     def clear(self) -> None:
         """Forget all runs. A run that is at work writes its next lines into the empty file.
