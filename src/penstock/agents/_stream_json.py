@@ -224,7 +224,6 @@ _SILENT_SYSTEM = frozenset(
 TASK_ENDS = frozenset({"completed", "failed", "killed", "stopped", "cancelled"})
 _SILENT_EVENTS = frozenset({"ping", "goal_state", "tool_progress"})
 _TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
-_EXIT_LINE = re.compile(r"\A(?:Error: )?Exit code:? (\d{1,10})(?:\n|\Z)")
 _ERROR_FRAME = re.compile(r"<tool_use_error>(.*)</tool_use_error>", re.DOTALL)
 _OUTPUT_FRAME = re.compile(r"<persisted-output>\n(.*)\n</persisted-output>", re.DOTALL)
 _DURATIONS = ("durationMs", "totalDurationMs")
@@ -244,6 +243,8 @@ class ClaudeLike:
     """The end of background work was reported: the next message of the main agent answers it."""
     _last_message: str | None = None
     """Id of the main agent's latest message."""
+    exit_line: ClassVar[re.Pattern[str]] = re.compile(r"\A(?:Error: )?Exit code:? (\d{1,10})(?:\n|\Z)")
+    """The agent's own line about the exit status in the result of a command that failed."""
     cached_inside: ClassVar[bool] = False
     """True if the figure of the input includes the cached tokens, as OpenAI's does; False if it excludes them."""
 
@@ -348,7 +349,7 @@ class ClaudeLike:
             kind = text_or(part.get("type"), "")
             if kind == "tool_result":
                 yield from self._details(text_of(part.get("tool_use_id")), details, lane)
-                yield _tool_result(part, details, lane)
+                yield _tool_result(part, details, lane, self.exit_line)
             elif kind in ("image", "document"):
                 yield Notice("media", media_label(part), lane=lane)
             elif kind not in ("", "text"):
@@ -475,10 +476,12 @@ def _block(api: BlockBegin, lane: str | None) -> Iterator[Update]:
     # The whole line that follows has the content of other kinds.
 
 
-def _tool_result(block: dict[str, Any], details: dict[str, Any], lane: str | None) -> ToolReturn:
+def _tool_result(
+    block: dict[str, Any], details: dict[str, Any], lane: str | None, exit_line: re.Pattern[str]
+) -> ToolReturn:
     failed = block.get("is_error") is True
     text = _unframed(text_of(block.get("content")), failed, details)
-    text, exit_code = split_status(text, _EXIT_LINE) if failed else (text, None)
+    text, exit_code = split_status(text, exit_line) if failed else (text, None)
     return ToolReturn(
         text_of(block.get("tool_use_id")),
         text,
