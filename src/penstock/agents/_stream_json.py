@@ -226,6 +226,7 @@ _SILENT_EVENTS = frozenset({"ping", "goal_state", "tool_progress"})
 _TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _ERROR_FRAME = re.compile(r"<tool_use_error>(.*)</tool_use_error>", re.DOTALL)
 _OUTPUT_FRAME = re.compile(r"<persisted-output>\n(.*)\n</persisted-output>", re.DOTALL)
+_LAUNCHED = re.compile(r"([^\n(]+) \(This tool result is internal metadata\b.*", re.DOTALL)
 _DURATIONS = ("durationMs", "totalDurationMs")
 _COMMAND_OUTPUT = re.compile(r"<local-command-std(?:out|err)>(.*)</local-command-std(?:out|err)>", re.DOTALL)
 _INTERRUPTED = "The user doesn't want to proceed with this tool use."
@@ -497,12 +498,14 @@ def _unframed(text: str, failed: bool, details: dict[str, Any]) -> str:
     """Return a result without what the program adds to it for the model.
 
     Such are tags around its own error and around a long output, advice after an interrupt, and figures after the
-    report of a sub-agent.
+    report of a sub-agent, or the rules for one that works in the background.
     """
     if failed and text.startswith(_INTERRUPTED):
         return "interrupted"
     if "agentId" in details and (report := text_of(details.get("content"))) and text.startswith(report):
         return report
+    if "agentId" in details and (launched := _LAUNCHED.fullmatch(text)):
+        return launched[1]
     framed = (_ERROR_FRAME if failed else _OUTPUT_FRAME).fullmatch(text)
     return framed[1] if framed is not None and (failed or "persistedOutputPath" in details) else text
 
