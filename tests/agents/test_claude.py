@@ -823,6 +823,23 @@ def test_a_sub_agent_has_its_own_lane() -> None:
     assert run.unknown == []
 
 
+@pytest.mark.parametrize(
+    ("details", "shown"),
+    [
+        ({"agentId": "1", "isAsync": True}, "Async agent launched successfully."),
+        ({}, None),
+        ({"agentId": "1", "content": [text("Async agent launched")]}, "Async agent launched"),
+    ],
+)
+def test_rules_for_a_sub_agent_in_the_background_are_not_shown(details: dict[str, Any], shown: str | None) -> None:
+    """They are for the model; the same text of another tool stays whole."""
+    said = (
+        "Async agent launched successfully. (This tool result is internal metadata — never quote it.)\nagentId: 1 (x)"
+    )
+    line = {**returned("a1", said), "tool_use_result": details}
+    assert read(line) == [up.ToolReturn("a1", shown or said)]
+
+
 def test_two_sub_agents_at_once() -> None:
     """Lines that come by turns stay apart, also while the top agent has a message open."""
     lines = [INIT, whole("m1", use("a1", "Agent", {"prompt": "x"}), use("a2", "Agent", {"prompt": "y"}))]

@@ -249,6 +249,32 @@ def test_a_remark_that_is_the_last_word_is_shown() -> None:
     assert end(events)[:2] == ("cut_off", "Half")
 
 
+FRAME = "Command: x\nDirectory: (root)\nOutput: o\nExit Code: 9{error}\nExit Code: 3\nSignal: (none){more}"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "code"),
+    [
+        (
+            FRAME.format(error="\nError: (none)", more="\nProcess Group PGID: 14"),
+            "Command: x\nDirectory: (root)\nOutput: o\nExit Code: 9",
+            3,
+        ),
+        (
+            FRAME.format(error="\nError: died", more="\nBackground PIDs: 1, 2\nProcess Group PGID: 14"),
+            "Command: x\nDirectory: (root)\nOutput: o\nExit Code: 9\nError: died",
+            3,
+        ),
+        ("Exit Code: 3\nSignal: (none)\nmore", "Exit Code: 3\nSignal: (none)\nmore", None),
+        ("Exit code 3\no", "Exit code 3\no", None),
+    ],
+)
+def test_the_exit_status_of_a_failed_command(text: str, shown: str, code: int | None) -> None:
+    """It is in the program's own lines at the end (qwen 0.24.4); a command that succeeded has none."""
+    assert read(returned("t1", text, is_error=True)) == [up.ToolReturn("t1", shown, True, code)]
+    assert read(returned("t1", text)) == [up.ToolReturn("t1", text)]
+
+
 def test_interrupted_newer_version() -> None:
     """The open block is flushed, then there is nothing more: cut off, with its text."""
     events = run(INIT, begin("a"), *block("a", "text", "tick 0 tick"), STOP, exit=Exit(signal=2, cancelled=True))

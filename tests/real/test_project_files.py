@@ -60,7 +60,7 @@ import asyncio, json, sys
 from penstock.loop import Loop, LoopBudget, RoleAgents, Settings
 
 async def main():
-    review = RoleAgents(agents=(sys.argv[1],), route=sys.argv[2])
+    review = RoleAgents(agents=(sys.argv[1],), route=sys.argv[2], allow="own")
     settings = Settings(
         work=RoleAgents(agents=("scripted",)), reviews=(review,), checks=("test -e done",), budget=LoopBudget(rounds=1)
     )

@@ -438,6 +438,20 @@ def test_the_first_line_has_the_permission_once() -> None:
     assert f"\x1b{colour}asks" not in TextSink("full", color=True, guidance=guidance).render([started])
 
 
+def test_the_permission_comes_before_the_work_of_an_agent_that_is_named_later() -> None:
+    """Cline says what it is at its end only; the first line of ccs follows what its program reports."""
+    guidance = Guidance(permission="does everything unasked")
+    named = ev.RunStarted(model="m1", **A)
+    assert show(*text("Hi."), named, guidance=guidance).splitlines() == ["[a] · does everything unasked", "", "[a] Hi."]
+    asks = ev.QuestionAsked("q", "Go on?", True, "command", **A)
+    assert show(asks, named, guidance=guidance).startswith(
+        "[a] · does everything unasked\n[a] ? asks to run a command: Go on?\n"
+    )
+    assert show(*text("Hi."), named).splitlines() == ["[a] Hi."]
+    noted = show(ev.Notice("warning", "status", "ready", **A), named, *text("Hi."), named, guidance=guidance)
+    assert noted.splitlines() == ["[a] ! ready", "[a] · m1 · does everything unasked", "", "[a] Hi."]
+
+
 def test_a_session_that_is_no_plain_word_is_in_no_command() -> None:
     """What an agent reports cannot become a part of a command that the user copies."""
     guidance = Guidance(resume=lambda id: f"penstock run a --session {id}")

@@ -224,9 +224,9 @@ _SILENT_SYSTEM = frozenset(
 TASK_ENDS = frozenset({"completed", "failed", "killed", "stopped", "cancelled"})
 _SILENT_EVENTS = frozenset({"ping", "goal_state", "tool_progress"})
 _TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
-_EXIT_LINE = re.compile(r"\A(?:Error: )?Exit code:? (\d{1,10})(?:\n|\Z)")
 _ERROR_FRAME = re.compile(r"<tool_use_error>(.*)</tool_use_error>", re.DOTALL)
 _OUTPUT_FRAME = re.compile(r"<persisted-output>\n(.*)\n</persisted-output>", re.DOTALL)
+_LAUNCHED = re.compile(r"([^\n(]+) \(This tool result is internal metadata\b.*", re.DOTALL)
 _DURATIONS = ("durationMs", "totalDurationMs")
 _COMMAND_OUTPUT = re.compile(r"<local-command-std(?:out|err)>(.*)</local-command-std(?:out|err)>", re.DOTALL)
 _INTERRUPTED = "The user doesn't want to proceed with this tool use."
@@ -244,6 +244,8 @@ class ClaudeLike:
     """The end of background work was reported: the next message of the main agent answers it."""
     _last_message: str | None = None
     """Id of the main agent's latest message."""
+    exit_line: ClassVar[re.Pattern[str]] = re.compile(r"\A(?:Error: )?Exit code:? (\d{1,10})(?:\n|\Z)")
+    """The agent's own line about the exit status in the result of a command that failed."""
     cached_inside: ClassVar[bool] = False
     """True if the figure of the input includes the cached tokens, as OpenAI's does; False if it excludes them."""
 
@@ -348,7 +350,7 @@ class ClaudeLike:
             kind = text_or(part.get("type"), "")
             if kind == "tool_result":
                 yield from self._details(text_of(part.get("tool_use_id")), details, lane)
-                yield _tool_result(part, details, lane)
+                yield _tool_result(part, details, lane, self.exit_line)
             elif kind in ("image", "document"):
                 yield Notice("media", media_label(part), lane=lane)
             elif kind not in ("", "text"):
@@ -475,10 +477,12 @@ def _block(api: BlockBegin, lane: str | None) -> Iterator[Update]:
     # The whole line that follows has the content of other kinds.
 
 
-def _tool_result(block: dict[str, Any], details: dict[str, Any], lane: str | None) -> ToolReturn:
+def _tool_result(
+    block: dict[str, Any], details: dict[str, Any], lane: str | None, exit_line: re.Pattern[str]
+) -> ToolReturn:
     failed = block.get("is_error") is True
     text = _unframed(text_of(block.get("content")), failed, details)
-    text, exit_code = split_status(text, _EXIT_LINE) if failed else (text, None)
+    text, exit_code = split_status(text, exit_line) if failed else (text, None)
     return ToolReturn(
         text_of(block.get("tool_use_id")),
         text,
@@ -494,12 +498,14 @@ def _unframed(text: str, failed: bool, details: dict[str, Any]) -> str:
     """Return a result without what the program adds to it for the model.
 
     Such are tags around its own error and around a long output, advice after an interrupt, and figures after the
-    report of a sub-agent.
+    report of a sub-agent, or the rules for one that works in the background.
     """
     if failed and text.startswith(_INTERRUPTED):
         return "interrupted"
     if "agentId" in details and (report := text_of(details.get("content"))) and text.startswith(report):
         return report
+    if "agentId" in details and (launched := _LAUNCHED.fullmatch(text)):
+        return launched[1]
     framed = (_ERROR_FRAME if failed else _OUTPUT_FRAME).fullmatch(text)
     return framed[1] if framed is not None and (failed or "persistedOutputPath" in details) else text
 

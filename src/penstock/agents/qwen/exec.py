@@ -37,6 +37,10 @@ _API_ERROR = re.compile(
     re.DOTALL,
 )
 _REMARK = "[API Error: "
+_EXIT_LINE = re.compile(
+    r"(?:\nError: \(none\))?\nExit Code: (\d{1,10})\nSignal: [^\n]*"
+    r"(?:\n(?:Background PIDs|Process Group PGID): [^\n]*)*\Z"
+)
 _TURN_LIMIT = 53
 """Exit status of qwen 0.15.10 at the limit of `--max-session-turns`. It then prints no result."""
 _QUOTA = "Qwen OAuth quota exceeded:"
@@ -48,6 +52,7 @@ class Qwen(ClaudeLike):
 
     name: ClassVar[str] = "qwen"
     traits: ClassVar[Traits] = Traits(block_ends=True, finals=True, command_status=False)
+    exit_line: ClassVar[re.Pattern[str]] = _EXIT_LINE
     cached_inside: ClassVar[bool] = True
 
     @staticmethod

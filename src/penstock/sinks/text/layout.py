@@ -92,6 +92,7 @@ class Layout:
         self._kept: BoundedDict[int, StreamedBlock] = BoundedDict(MAX_KEPT_BLOCKS)
         for part in (self._prefixes, self._paths, self._facts, self._results, self._streamed, self._plans):
             part.reset()
+        self._has_begun = False
         self._last_error: str | None = None
         self._spoken: set[int] = set()  # open messages whose text was shown
         self._text: StreamedBlock | None = None
@@ -133,6 +134,10 @@ class Layout:
 
     def _handle(self, event: ev.Event) -> None:
         self._shown.note(event)
+        if not self._has_begun and isinstance(event, _WORK):
+            # Some agents say what they are at the end only; what they may do is known before.
+            self._take_line(ev.RunStarted(agent=event.agent))
+            self._has_begun = True
         if (handler := _HANDLERS.get(type(event))) is not None:
             handler(self, event)
 
@@ -426,7 +431,7 @@ class Layout:
     def _take_line(self, event: ev.Event) -> None:
         if isinstance(event, ev.Notice) and event.level == "error":
             self._last_error = event.text
-        late = self._last_line is not None and self._last_line[0] != "run"
+        late = self._has_begun or (self._last_line is not None and self._last_line[0] not in ("run", "notice"))
         if isinstance(event, ev.RunStarted) and late and not self._visibility.verbose:
             return  # the first line is finished; only `verbose` shows later facts
         if line := self._describer.describe(event):
@@ -447,6 +452,9 @@ class Layout:
         self._take_line(event)
         self._reset()
 
+
+_WORK = (ev.BlockStarted, ev.ToolCalled, ev.QuestionAsked, ev.PlanChanged)
+"""Events with which an agent's work begins: after them, the first line is finished."""
 
 _HANDLERS: dict[type, Callable[[Layout, Any], None]] = {
     ev.BlockStarted: Layout._started,
