@@ -242,12 +242,13 @@ def test_s_g3_no_piece_of_a_thought_is_dropped_or_doubled(at: Open) -> None:
     expect(thread.page.locator("[data-kind=thinking] .thought")).to_have_text(thoughts("thinking")[0])
 
 
-def test_s_g4_f_g4_the_bubble_is_what_the_reply_is_so_far(at: Open) -> None:
+def test_s_g4_f_g4_the_bubble_is_what_the_reply_is_so_far(at: Open, server: Server) -> None:
     """G4: the bubble is set to the reply so far: tabs that look at different times agree at the end."""
-    thread = at("text")
+    thread = at("halfway")
     thread.say("speak")
-    thread.writes(1, "你好")
+    thread.writes(1, "CJK")
     other = Thread(thread.device, thread.server).go(thread.chat)
+    server.gate.touch()
     thread.ended(1)
     other.ended(1)
     assert other.words(1) == thread.words(1)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
+from penstock.config.addresses import ADDRESSES
 from penstock.config.notify import NOTIFY, Webhook, mistakes
 from penstock.config.rules import ABOVE_0, MAX_EXACT_INTEGER, Rule, one_of, whole
 from penstock.errors import ConfigError, nearest
@@ -68,9 +69,13 @@ OUTPUT: dict[str, Rule] = {
 HISTORY: dict[str, Rule] = {"keep": _switch, "record": _switch, "days": whole(1, MAX_EXACT_INTEGER)}
 LEVELS = ("read", "ask", "edits", "all", "own")
 """Levels of permission, as in `penstock.adapter`."""
+NETWORKS = ("none", "agent", "all")
+"""Networks of runs, the smallest first, as in `penstock.run.network`."""
 RUN: dict[str, Rule] = {
     "sandbox": _one_of("auto", "on", "own", "off"),
     "allow": _one_of("default", *LEVELS),
+    "network": _one_of(*NETWORKS),
+    "network_hosts": ADDRESSES,
 }
 RUN_RULES: KeyPath = ("run", "rules")
 LOOP: dict[str, Rule] = {
@@ -112,6 +117,8 @@ DEFAULTS: dict[KeyPath, Any] = {
     ("history", "days"): 14,
     ("run", "sandbox"): "auto",
     ("run", "allow"): "default",
+    ("run", "network"): "all",
+    ("run", "network_hosts"): [],
 }
 
 VARIABLES: dict[str, KeyPath] = {
@@ -125,6 +132,7 @@ VARIABLES: dict[str, KeyPath] = {
     "PENSTOCK_SHOW_UNKNOWN_EVENTS": ("json_streaming", "show_unknown_events"),
     "PENSTOCK_SANDBOX": ("run", "sandbox"),
     "PENSTOCK_ALLOW": ("run", "allow"),
+    "PENSTOCK_NETWORK": ("run", "network"),
 }
 """Environment variables and the keys that they set."""
 
@@ -207,6 +215,16 @@ class Config(msgspec.Struct):
     def sandbox(self) -> Literal["auto", "on", "own", "off"]:
         """Confinement of runs whose options name none."""
         return cast(Literal["auto", "on", "own", "off"], self.settings[("run", "sandbox")].value)
+
+    @property
+    def network(self) -> Literal["all", "agent", "none"]:
+        """Network of runs whose options name none."""
+        return cast(Literal["all", "agent", "none"], self.settings[("run", "network")].value)
+
+    @property
+    def network_hosts(self) -> tuple[str, ...]:
+        """Addresses that all runs with the network `agent` may reach."""
+        return tuple(self.settings[("run", "network_hosts")].value)
 
     @property
     def command_rules(self) -> CommandRules:
@@ -343,6 +361,10 @@ def _apply_file(config: Config, file: str, text: str, of_project: bool) -> None:
             if path[:2] in ignored:
                 continue
             ignored.add(path[:2])
+        if kept and of_project and path == ("run", "network") and not _restricts(value, config.network):
+            problem, kept = f"run.network is {shown(value)}; a file of the project can only restrict it", False
+        if kept and of_project and path == ("run", "network_hosts"):
+            problem, kept = "run.network_hosts is the user's alone; a file of the project cannot set it", False
         if kept and of_project and path == ("notify",):
             problem, kept = "notify is the user's alone; a file of the project cannot set it", False
         if kept and of_project and path == RUN_RULES:
@@ -366,6 +388,11 @@ def _is_lower(value: str, users: str) -> bool:
     from penstock.config.profiles import is_lower
 
     return is_lower(value, users)
+
+
+def _restricts(value: str, users: str) -> bool:
+    """Return whether a network is no larger than another one."""
+    return NETWORKS.index(value) <= NETWORKS.index(users)
 
 
 def _error_line(message: str, text: str) -> str:

@@ -66,9 +66,10 @@ from penstock.run.history import now_ms
 from penstock.run.inside import FOLDER_MARK
 from penstock.run.launch import features_of
 from penstock.run.marked import end_marked
+from penstock.run.network import Network
 from penstock.run.programs import stopped_by
 from penstock.run.resuming import can_resume
-from penstock.run.sandbox import Network, Surroundings
+from penstock.run.sandbox import Surroundings
 
 if TYPE_CHECKING:
     from penstock.config.settings import Config

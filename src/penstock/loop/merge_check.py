@@ -17,7 +17,7 @@ from penstock.repo.landing import NotLanded
 from penstock.repo.place import LEFT_RUNNING, TreeAbandoned
 from penstock.run.inside import FOLDER_MARK
 from penstock.run.marked import end_marked
-from penstock.run.sandbox import Network
+from penstock.run.network import Network
 
 FOLDER = "landing"
 """Directory in the folder of a loop with the output of these checks."""

@@ -15,7 +15,8 @@ from penstock.repo.git import clean_environment
 from penstock.repo.repository import Repository
 from penstock.run.confine import ToConfine, confined, machine_problem
 from penstock.run.inside import FOLDER_MARK, LOOP_MARK
-from penstock.run.sandbox import Confinement, Network, Surroundings
+from penstock.run.network import Network
+from penstock.run.sandbox import Confinement, Surroundings
 
 LOGINS = ("SSH_AUTH_SOCK",)
 """Variables that lead to logins; commands of a loop do not get them."""

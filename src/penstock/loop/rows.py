@@ -13,7 +13,8 @@ import msgspec
 
 from penstock.adapter import Allow
 from penstock.loop.steps import JournalStruct, Result, Step
-from penstock.run.sandbox import Network, Sandbox
+from penstock.run.network import Network
+from penstock.run.sandbox import Sandbox
 
 VERSION = 1
 """Version of the format. A journal of another version is rejected, never read in part."""

@@ -25,8 +25,9 @@ from penstock.agents.registry import AGENTS
 from penstock.config.data import data_path
 from penstock.errors import UsageError, shown
 from penstock.run import children
+from penstock.run.network import Network, reach_of
 from penstock.run.planted import watched
-from penstock.run.sandbox import Confinement, Mode, Network, Surroundings
+from penstock.run.sandbox import Confinement, Mode, Surroundings
 
 EMPTY = ("/tmp", "/var/tmp", "/run")
 """Directories that are empty inside: sockets and files of other programs are there. `/dev/shm` is new with `/dev`."""
@@ -189,6 +190,10 @@ class ToConfine(msgspec.Struct, frozen=True, kw_only=True):
     allow: str
     surroundings: Surroundings
     network: Network = "all"
+    hosts: tuple[str, ...] = ()
+    """Addresses that it also reaches with the network `agent`."""
+    urls: tuple[str, ...] = ()
+    """Addresses of its MCP servers."""
 
 
 def confined(run: ToConfine, mode: Mode, *, is_asked: bool) -> Confinement:
@@ -216,6 +221,7 @@ def _in_mode(run: ToConfine, mode: Mode) -> Confinement:
         raise UsageError("a confined run needs bubblewrap, which is not installed", help=INSTALL)
     hidden = (str(data_path()), *run.surroundings.hidden)
     folders = _kept_folders(run)
+    reach = reach_of(run.facts, run.env, run.hosts, run.urls) if run.network == "agent" else None
     found = own_view(run.cwd, hidden=hidden, visible=run.files) if mode == "own" else _view_of(run, hidden)
     words = [bwrap, *arguments(found, as_root=os.geteuid() == 0)[1:]]
     problem = _failure([*words, "/bin/true"], run.cwd)
@@ -226,7 +232,8 @@ def _in_mode(run: ToConfine, mode: Mode) -> Confinement:
         return Confinement(mode, tuple(words))
     settings = tuple((path, pattern) for path, folder in folders for pattern in folder.settings)
     caches = tuple((path, pattern) for path, folder in folders for pattern in folder.caches)
-    return Confinement(mode, tuple(words), watched=watched(os.path.realpath(run.cwd), settings, caches))
+    planted = watched(os.path.realpath(run.cwd), settings, caches)
+    return Confinement(mode, tuple(words), network=run.network, reach=reach, watched=planted)
 
 
 def _kept_folders(run: ToConfine) -> list[tuple[str, StateFolder]]:

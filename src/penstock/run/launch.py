@@ -31,6 +31,7 @@ from penstock.errors import AgentNotFound, ConfigError, UsageError, shown
 from penstock.run.directory import stays_inside
 from penstock.run.inputs import request_of
 from penstock.run.levels import with_level
+from penstock.run.network import environment
 from penstock.run.planted import settle
 from penstock.run.sandbox import Confinement, automatic
 
@@ -114,17 +115,18 @@ def plan(spec: RunSpec, config: Config) -> Launch:
     whole = {**inherited, **start.env, **own.env, **spec.env}
     at = start.program
     program = _found(agent, start.argv[at], whole, cwd)
+    confinement = _confinement(agent, program, whole, level, request, spec, config)
     return Launch(
         agent=agent,
         label=spec.label or own.label or (agent if name.startswith(ACP) else name),
         route=chosen,
         reader=reader,
         command=msgspec.structs.replace(start, argv=(*start.argv[:at], program, *start.argv[at + 1 :])),
-        env=whole,
+        env=whole if confinement.reach is None else environment(confinement.reach, whole),
         cwd=cwd,
         mark=uuid.uuid4().hex,
         allow=level,
-        confinement=_confinement(agent, program, whole, cwd, level, spec, config),
+        confinement=confinement,
         rules=config.command_rules,
         number=spec.number,
         secrets=request.mcp_config.secrets if request.mcp_config is not None else (),
@@ -133,7 +135,13 @@ def plan(spec: RunSpec, config: Config) -> Launch:
 
 
 def _confinement(
-    agent: str, program: str, env: Mapping[str, str], cwd: str, level: Level, spec: RunSpec, config: Config
+    agent: str,
+    program: str,
+    env: Mapping[str, str],
+    level: Level,
+    request: Request,
+    spec: RunSpec,
+    config: Config,
 ) -> Confinement:
     """Return the confinement of a run.
 
@@ -142,7 +150,13 @@ def _confinement(
     """
     facts = registry.AGENTS.get(agent.partition("/")[0])
     sandbox = spec.sandbox or config.sandbox
+    network = spec.network or config.network
     mode = automatic(facts, level, spec.surroundings) if sandbox == "auto" else sandbox
+    if network != "all":
+        if sandbox in ("own", "off"):
+            what = f"the network of a run is restricted with --sandbox on alone, and this one has {sandbox}"
+            raise UsageError(what, help="leave --sandbox out, or use --network all")
+        mode = "on"
     settle(str(data_path()))  # before an agent, confined or not, obeys what a killed run has left
     if mode == "off":
         return Confinement()
@@ -153,12 +167,15 @@ def _confinement(
         facts=facts,
         program=program,
         env=env,
-        cwd=cwd,
+        cwd=request.cwd or os.curdir,
         files=(*spec.files, *filter(None, (spec.schema, spec.mcp_config))),
         allow=level,
         surroundings=spec.surroundings,
+        network=network,
+        hosts=(*config.network_hosts, *spec.network_hosts),
+        urls=tuple(server.url for server in request.mcp_config.servers) if request.mcp_config is not None else (),
     )
-    return confined(run, mode, is_asked=sandbox != "auto")
+    return confined(run, mode, is_asked=sandbox != "auto" or network != "all")
 
 
 def _has_next_turn(agent: str, route: str, request: Request) -> bool:

@@ -24,7 +24,10 @@ from penstock.run.lifecycle import GUARD_SECONDS
 MARK = "PENSTOCK_RUN"
 """Environment variable that shows to which run a process belongs, in whatever group or session it is."""
 
+PYTHON = (sys.executable, "-I", "-S")
+"""Words that start a file of Penstock without the user's packages, which takes half of the time."""
 GUARD = os.path.join(os.path.dirname(__file__), "guard.py")
+OPEN_PORTS = os.path.join(os.path.dirname(__file__), "open_ports.py")
 KILL_ROUND_SECONDS = 0.005
 """Seconds between two searches for processes that a killed guard left behind."""
 
@@ -60,8 +63,9 @@ class Process:
         mark: str,
         *,
         confinement: Sequence[str] = (),
+        ports: Sequence[int] = (),
     ) -> None:
-        """Start a program. `confinement`: words that start bubblewrap, before its command."""
+        """Start a program. `confinement`: words that start bubblewrap, before its command; `ports`: to open inside."""
         self.mark = mark
         self.pid: int | None = None
         """Id of the agent's process and group, once it is started."""
@@ -78,10 +82,11 @@ class Process:
         self._guard_pid = 0
         """Id of the guard itself; the process that Penstock has started is the one above it."""
         self._line = b""
+        self.ports: int | None = None
+        """Socket from which the ports are received that were opened inside; whoever takes it closes it."""
         self._fds: set[int] = set()
         try:
-            words = [CONFINED, *confinement, *argv] if confinement else argv
-            self._guard = self._start(words, {**env, MARK: mark}, cwd)
+            self._guard = self._start(argv, {**env, MARK: mark}, cwd, confinement, ports)
         except ValueError as error:
             self._close_all()
             raise UsageError(f"a program cannot be given this environment or argument: {error}") from error
@@ -91,7 +96,14 @@ class Process:
                 f"no process can be started: {error.strerror or error}", help="look at the limits of this machine"
             ) from error
 
-    def _start(self, argv: Sequence[str], env: dict[str, str], cwd: str | None) -> subprocess.Popen[bytes]:
+    def _start(
+        self,
+        argv: Sequence[str],
+        env: dict[str, str],
+        cwd: str | None,
+        confinement: Sequence[str],
+        ports: Sequence[int],
+    ) -> subprocess.Popen[bytes]:
         theirs: list[int] = []
         try:
             pairs = []
@@ -107,12 +119,19 @@ class Process:
             theirs.append(yours.detach())
             for fd in self._fds:
                 os.set_blocking(fd, False)
+            words = [CONFINED, *confinement] if confinement else []
+            if ports:
+                mine, yours = socket.socketpair()
+                self.ports = mine.detach()
+                self._fds.add(self.ports)
+                theirs.append(yours.detach())
+                words += [*PYTHON, OPEN_PORTS, str(theirs[4]), ",".join(map(str, ports))]
             return children.start(
-                [sys.executable, "-I", "-S", GUARD, str(theirs[3]), str(os.getpid()), *argv],
+                [*PYTHON, GUARD, str(theirs[3]), str(os.getpid()), *words, *argv],
                 stdin=theirs[0],
                 stdout=theirs[1],
                 stderr=theirs[2],
-                pass_fds=[theirs[3]],
+                pass_fds=theirs[3:],
                 env=env,
                 cwd=cwd,
                 start_new_session=True,  # the terminal's Ctrl-C is Penstock's to handle
@@ -183,6 +202,12 @@ class Process:
                     pass
             time.sleep(KILL_ROUND_SECONDS)
         return not left
+
+    def take_ports(self) -> int:
+        """Return the socket from which the ports are received; it is the caller's from now on."""
+        assert self.ports is not None
+        self._fds.discard(self.ports)
+        return self.ports
 
     def close_fd(self, fd: int) -> None:
         """Close one of the four descriptors, unless it is closed."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from penstock.run.network import Network, Reach
 from penstock.run.planted import Watched
 
 if TYPE_CHECKING:
@@ -16,9 +17,6 @@ Mode = Literal["on", "own", "off"]
 """Confinement in force: all of it, only Penstock's own files hidden, or none."""
 Sandbox = Literal["auto", "on", "own", "off"]
 """Confinement that is asked for; `auto` depends on the agent, on what it may do, and on what starts it."""
-
-Network = Literal["all", "none"]
-"""Network of a confined run: that of this machine, or none but a loopback of its own."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,5 +54,8 @@ class Confinement(msgspec.Struct, frozen=True):
     """Words that start bubblewrap, before the command; () with `off`."""
     problem: str = ""
     """Why the run is not confined although `auto` wanted it; "" if it is, or is not to be."""
+    network: Network = "all"
+    reach: Reach | None = None
+    """Addresses that a run with the network `agent` reaches."""
     watched: Watched | None = None
     """Places in which a run with `on` could plant what later runs obey."""

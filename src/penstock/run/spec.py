@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get
 import msgspec
 
 from penstock.adapter import EFFORT, INSTRUCTIONS, MODEL, SESSION_ID, TOOL, TOOLS, Allow, Request
+from penstock.config.addresses import ADDRESS, ADDRESSES
 from penstock.config.rules import (
     ABOVE_0,
     COMMAND,
@@ -34,6 +35,7 @@ from penstock.config.rules import (
 )
 from penstock.run.lifecycle import Limits
 from penstock.run.limits import COUNT
+from penstock.run.network import Network
 from penstock.run.sandbox import Sandbox, Surroundings
 
 RouteName = Literal["exec", "server", "acp"]
@@ -217,6 +219,24 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             "--sandbox",
         ),
     ] = None
+    network: Annotated[
+        Network | None,
+        SpecField(
+            one_of(*get_args(Network)),
+            "network of the agent, which is then confined: agent: only the addresses of its model, and those of "
+            "--network-host · none: no network · by default that of the configuration, which is all",
+            "--network",
+        ),
+    ] = None
+    network_hosts: Annotated[
+        tuple[str, ...],
+        SpecField(
+            ADDRESSES,
+            "an address that the agent may also reach with `--network agent`, as api.example.com:443",
+            "--network-host HOST:PORT",
+            ADDRESS,
+        ),
+    ] = ()
     surroundings: Annotated[
         Surroundings,
         SpecField(
@@ -344,6 +364,8 @@ class Options(TypedDict, total=False):
     env: Mapping[str, str]
     trust: bool
     sandbox: Sandbox | None
+    network: Network | None
+    network_hosts: Sequence[str]
     surroundings: Surroundings
     ignore_project: bool
     environ: Mapping[str, str] | None
@@ -365,7 +387,7 @@ def spec_of(given: Mapping[str, Any]) -> RunSpec:
     for name in ("cwd", "record", "schema", "mcp_config"):
         if values.get(name) is not None:
             values[name] = os.fspath(values[name])
-    for name in ("args", "command", "files", "allow_tools", "deny_tools"):
+    for name in ("args", "command", "files", "allow_tools", "deny_tools", "network_hosts"):
         if values.get(name) is not None:
             values[name] = tuple(map(os.fspath, values[name]))
     return RunSpec(**values)

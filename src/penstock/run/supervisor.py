@@ -41,6 +41,7 @@ from penstock.updates import Answer, Notice
 if TYPE_CHECKING:
     from penstock.config.command_rules import Verdict
     from penstock.run.launch import Launch
+    from penstock.run.proxy import Proxy
     from penstock.run.recording import RecordingWriter
 
 STDERR_BYTES = 64 * 1024
@@ -94,6 +95,7 @@ class Supervisor:
         self._record: Record | None = None
         """Record of what a confined run could plant."""
         self._recording_problem_reported = False
+        self._proxy: Proxy | None = None
         self._made = MadeFiles(launch.cwd)
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._supervise, name=f"penstock {launch.label}", daemon=True)
@@ -181,9 +183,19 @@ class Supervisor:
             launch = self._launch
             if launch.confinement.watched is not None:
                 self._record = Record(str(data_path()), launch.confinement.watched)
+            reach = launch.confinement.reach
             self._process = process = Process(
-                launch.command.argv, launch.env, launch.cwd, launch.mark, confinement=launch.confinement.words
+                launch.command.argv,
+                launch.env,
+                launch.cwd,
+                launch.mark,
+                confinement=launch.confinement.words,
+                ports=reach.ports if reach is not None else (),
             )
+            if reach is not None:
+                from penstock.run.proxy import Proxy  # imports asyncio, which few runs need
+
+                self._proxy = Proxy(reach, process.take_ports(), self._note_refusal)
             with selectors.DefaultSelector() as selector:
                 self._selector = selector
                 self._loop()
@@ -406,6 +418,11 @@ class Supervisor:
             self._emit(self.stream.apply(self._stdin.answer(answer), self._now()))
             self._write_stdin()
 
+    def _note_refusal(self, text: str) -> None:
+        """Report an address that the run may not reach. The proxy's thread calls it."""
+        notice = Notice("permission", text, "warning")
+        self._calls.put(lambda: self._emit(self.stream.apply([notice], self._now())))
+
     def _report_recording_problem(self) -> None:
         recording = self._recording
         if recording is None or not recording.is_announced:
@@ -420,6 +437,8 @@ class Supervisor:
         try:
             if process is not None:
                 process.end()
+            if self._proxy is not None:
+                self._proxy.close()
         except OSError as error:
             self.error = self.error or error
         last: list[Event] = []
