@@ -226,7 +226,7 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     state: tuple[StateFolder, ...] = ()
     """Directories that the agent needs in a confined run; () if it cannot be confined."""
     hosts: tuple[str, ...] = ()
-    """Addresses that the agent needs for its model and its login, as `HOST:PORT`, unless it is sent to others."""
+    """Addresses that the agent needs for its model and its login, as `HOST:PORT`."""
 
     @property
     def default(self) -> RouteFacts:

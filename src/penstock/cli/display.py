@@ -39,6 +39,8 @@ class OutputContext(msgspec.Struct, frozen=True):
     """True if the run happens now, so that its duration is by Penstock's clock."""
     is_confined: bool = False
     """True if the agent is confined."""
+    network: str = ""
+    """Network of the confined agent, in a few words; "" if it is that of the machine."""
     not_confined: str = ""
     """Reason why the agent is not confined although it should be; "" if there is none."""
     allow: str = ""
@@ -165,6 +167,7 @@ def make_sink(
             local_time=local_time,
             is_live=context.is_live,
             is_confined=context.is_confined,
+            network=context.network,
             not_confined=context.not_confined,
         ),
     )

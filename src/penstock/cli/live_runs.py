@@ -23,6 +23,7 @@ from penstock.core.questions import REJECT, resolve
 from penstock.errors import AgentNotFound
 from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded, ToolCalled
 from penstock.run.history import History, HistoryWriter, Kind, record_of
+from penstock.run.network import Network
 from penstock.run.takeover import Takeover
 from penstock.sinks.text.display_mode import ci_of
 from penstock.sinks.text.styles import duration
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from penstock.core.health import Health
     from penstock.run.run import Run
 
+NETWORK_WORDS: dict[Network, str] = {"all": "", "agent": "no network but its model's", "none": "no network"}
+"""Network of a confined run, as its first line has it."""
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -137,6 +140,7 @@ class LiveRuns:
             cwd=self._directory,
             is_live=True,
             is_confined=run.confinement.mode == "on",
+            network=NETWORK_WORDS[run.confinement.network],
             not_confined=run.confinement.problem,
             resume=lambda session: self._resume_command(run, session),
             allow=allow_advice(agent, run.route, run.allow),

@@ -13,7 +13,7 @@ _TEXT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|(?:\*\.)?[A-Za-z0-9](?:[A-Za-z0-9._-]*[
 EXPECTED = "HOST:PORT, as api.example.com:443, *.example.com:443 or 127.0.0.1:8080"
 
 
-class Address(msgspec.Struct, frozen=True, order=True):
+class ServerAddress(msgspec.Struct, frozen=True, order=True):
     """Host in small letters, and port. A host that begins with `*.` is every host below that domain."""
 
     host: str
@@ -22,18 +22,18 @@ class Address(msgspec.Struct, frozen=True, order=True):
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
-    def covers(self, other: Address) -> bool:
+    def covers(self, other: ServerAddress) -> bool:
         """Return whether another address, which has no `*.`, is this one or one of these."""
         is_host = other.host.endswith(self.host[1:]) if self.host.startswith("*.") else other.host == self.host
         return is_host and other.port == self.port
 
 
-def address_of(text: str) -> Address | None:
+def address_of(text: str) -> ServerAddress | None:
     """Return the address that a text names; None if it names none."""
     found = _TEXT.fullmatch(text)
     if found is None or not 0 < int(found[2]) < 1 << 16:
         return None
-    return Address(found[1].strip("[]").lower(), int(found[2]))
+    return ServerAddress(found[1].strip("[]").lower(), int(found[2]))
 
 
 def _is_address(value: object) -> bool:

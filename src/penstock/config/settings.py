@@ -348,25 +348,13 @@ def _apply_file(config: Config, file: str, text: str, of_project: bool) -> None:
     ignored: set[KeyPath] = set()
     for path, value in _leaves(data):
         problem, kept = judge(path, value)
-        if kept and of_project and path == ("run", "sandbox") and value != "on":
-            problem, kept = f'run.sandbox is {shown(value)}; a file of the project can only set "on"', False
-        if kept and of_project and path == ("run", "allow") and not _is_lower(value, config.allow):
-            problem, kept = f"run.allow is {shown(value)}; a file of the project can only lower it", False
-        if kept and of_project and path == ("history", "record") and value is not False:
-            problem, kept = "history.record is true; a file of the project can only set false", False
-        if kept and of_project and path == ("history", "days"):  # it removes recordings of other directories too
-            problem, kept = "history.days is the user's alone; a file of the project cannot set it", False
+        if kept and of_project and (forbidden := _forbidden(path, value, config)):
+            problem, kept = forbidden, False
         if kept and path[:2] in users_profiles:  # never its permission with a prompt of the project
             problem, kept = f"{dotted(path[:2])} is a profile of your own; that of the project is ignored", False
             if path[:2] in ignored:
                 continue
             ignored.add(path[:2])
-        if kept and of_project and path == ("run", "network") and not _restricts(value, config.network):
-            problem, kept = f"run.network is {shown(value)}; a file of the project can only restrict it", False
-        if kept and of_project and path == ("run", "network_hosts"):
-            problem, kept = "run.network_hosts is the user's alone; a file of the project cannot set it", False
-        if kept and of_project and path == ("notify",):
-            problem, kept = "notify is the user's alone; a file of the project cannot set it", False
         if kept and of_project and path == RUN_RULES:
             from penstock.config import run_rules
 
@@ -390,9 +378,21 @@ def _is_lower(value: str, users: str) -> bool:
     return is_lower(value, users)
 
 
-def _restricts(value: str, users: str) -> bool:
-    """Return whether a network is no larger than another one."""
-    return NETWORKS.index(value) <= NETWORKS.index(users)
+def _forbidden(path: KeyPath, value: Any, config: Config) -> str:
+    """Return why a file of the project cannot set a key to this value; "" if it can."""
+    match path:
+        case ("run", "sandbox") if value != "on":
+            return f'run.sandbox is {shown(value)}; a file of the project can only set "on"'
+        case ("run", "allow") if not _is_lower(value, config.allow):
+            return f"run.allow is {shown(value)}; a file of the project can only lower it"
+        case ("run", "network") if NETWORKS.index(value) > NETWORKS.index(config.network):
+            return f"run.network is {shown(value)}; a file of the project can only restrict it"
+        case ("history", "record") if value is not False:
+            return "history.record is true; a file of the project can only set false"
+        # `days` removes recordings of other directories too.
+        case ("history", "days") | ("run", "network_hosts") | ("notify",):
+            return f"{dotted(path)} is the user's alone; a file of the project cannot set it"
+    return ""
 
 
 def _error_line(message: str, text: str) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from penstock.agents._facts import AgentFacts
-from penstock.config.addresses import Address, address_of
+from penstock.config.addresses import ServerAddress, address_of
 from penstock.errors import UsageError
 
 Network = Literal["all", "agent", "none"]
@@ -35,7 +35,7 @@ _PORTS = {"http": 80, "https": 443}
 class Reach(msgspec.Struct, frozen=True):
     """Addresses that a run with `agent` reaches."""
 
-    allowed: tuple[Address, ...] = ()
+    allowed: tuple[ServerAddress, ...] = ()
     forwarded: tuple[int, ...] = ()
     """Ports of this machine's loopback, which the loopback inside has too."""
 
@@ -50,7 +50,7 @@ class Reach(msgspec.Struct, frozen=True):
         """Ports to open inside, that of the proxy first."""
         return (self.proxy_port, *self.forwarded)
 
-    def allows(self, address: Address) -> bool:
+    def allows(self, address: ServerAddress) -> bool:
         """Return whether an address is one of the allowed ones."""
         return any(allowed.covers(address) for allowed in self.allowed)
 
@@ -78,13 +78,13 @@ def reach_of(facts: AgentFacts | None, env: Mapping[str, str], hosts: Iterable[s
     return Reach(tuple(sorted(address for address in found if address.host not in LOOPBACK)), tuple(forwarded))
 
 
-def _of_url(url: str) -> Address | None:
+def _of_url(url: str) -> ServerAddress | None:
     try:
         parts = urlsplit(url)
         port = parts.port or _PORTS.get(parts.scheme)
     except ValueError:
         return None
-    return Address(parts.hostname, port) if parts.hostname and port and parts.scheme in _PORTS else None
+    return ServerAddress(parts.hostname, port) if parts.hostname and port and parts.scheme in _PORTS else None
 
 
 def environment(reach: Reach, env: Mapping[str, str]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from penstock.config.addresses import Address, address_of
+from penstock.config.addresses import ServerAddress, address_of
 from penstock.run.network import Reach
 
 HEAD_BYTES = 64 * 1024
@@ -34,7 +34,7 @@ PIECE_BYTES = 64 * 1024
 MAX_CONNECTIONS = 64
 """Connections at once: each takes two of this program's descriptors. Others wait."""
 MAX_REFUSED = 50
-"""Addresses whose refusal is reported, each once."""
+"""Addresses whose denial is reported, each once."""
 CLOSE_SECONDS = 2.0
 """Seconds that `close` waits for the thread, which needs none of them unless the machine is very busy."""
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
@@ -63,7 +63,7 @@ class Proxy:
         self._reach = reach
         self._control = socket.socket(fileno=control)
         self._on_refused = on_refused
-        self._refused: set[Address] = set()
+        self._refused: set[ServerAddress] = set()
         self._stop: Callable[[], object] = lambda: self._control.shutdown(socket.SHUT_RDWR)  # wakes `_receive`
         self._is_closed = False
         self._lock = threading.Lock()
@@ -171,37 +171,37 @@ class Proxy:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         await _join((reader, writer), outside)
 
-    async def _opened(self, address: Address) -> Streams:
+    async def _opened(self, address: ServerAddress) -> Streams:
         """Connect to an address that the run may reach.
 
         Raises:
             _Refused: it may not reach it, or it cannot be reached.
         """
         if not self._reach.allows(address):
-            raise self._refusal(address, f"this run may not connect to {address}")
+            raise self._denial(address, f"this run may not connect to {address}")
         try:
             found = await _resolved(address)
         except OSError as error:
             raise _Refused(502, f"{address.host} cannot be resolved: {error.strerror}") from error
         problem = f"{address.host} has no address"
         for host in found:
-            if is_private(host) and not self._reach.allows(Address(host, address.port)):
-                inner = Address(host, address.port)
-                raise self._refusal(address, f"{address} leads to {inner}, which is no public address")
+            if is_private(host) and not self._reach.allows(ServerAddress(host, address.port)):
+                inner = ServerAddress(host, address.port)
+                raise self._denial(address, f"{address} leads to {inner}, which is no public address")
             try:
                 return await _connected(host, address.port)
             except OSError as error:
                 problem = f"{address} cannot be reached: {error.strerror or error}"
         raise _Refused(502, problem)
 
-    def _refusal(self, address: Address, text: str) -> _Refused:
+    def _denial(self, address: ServerAddress, text: str) -> _Refused:
         if address not in self._refused and len(self._refused) < MAX_REFUSED:
             self._refused.add(address)
             self._on_refused(text)
         return _Refused(403, f"{text} (--network agent)")
 
 
-def _request(head: bytes) -> tuple[Address, bytes]:
+def _request(head: bytes) -> tuple[ServerAddress, bytes]:
     """Return the address that a request is for, and what is sent there first; b"" for `CONNECT`.
 
     Raises:
@@ -225,7 +225,7 @@ def _request(head: bytes) -> tuple[Address, bytes]:
         raise wrong from error
     if parts.scheme != "http" or not parts.hostname:
         raise wrong
-    address = Address(_plain(parts.hostname), port)
+    address = ServerAddress(_plain(parts.hostname), port)
     place = target[target.index("//") + 2 :]
     path = place[place.find("/") :] if "/" in place else "/"
     kept = [field for field in fields if not _is_own(field)]
@@ -255,8 +255,18 @@ def is_private(host: str) -> bool:
     return not address.is_global or address.is_multicast
 
 
-async def _resolved(address: Address) -> list[str]:
+def look_up(address: ServerAddress) -> list[str]:
     """Return the IP addresses of a host, in the order in which they should be tried.
+
+    Raises:
+        OSError, UnicodeError: it has none.
+    """
+    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+async def _resolved(address: ServerAddress) -> list[str]:
+    """Return what `look_up` returns.
 
     In a thread of its own, as the resolver may take long and cannot be stopped: nothing has to wait for it.
     """
@@ -265,8 +275,7 @@ async def _resolved(address: Address) -> list[str]:
 
     def resolve() -> None:
         try:
-            found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-            result: list[str] | OSError = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+            result: list[str] | OSError = look_up(address)
         except (OSError, UnicodeError) as error:
             result = error if isinstance(error, OSError) else OSError(0, "it is no name")
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile

@@ -195,7 +195,7 @@ class Supervisor:
             if reach is not None:
                 from penstock.run.proxy import Proxy  # imports asyncio, which few runs need
 
-                self._proxy = Proxy(reach, process.take_ports(), self._note_refusal)
+                self._proxy = Proxy(reach, process.take_ports(), self._note_denial)
             with selectors.DefaultSelector() as selector:
                 self._selector = selector
                 self._loop()
@@ -418,7 +418,7 @@ class Supervisor:
             self._emit(self.stream.apply(self._stdin.answer(answer), self._now()))
             self._write_stdin()
 
-    def _note_refusal(self, text: str) -> None:
+    def _note_denial(self, text: str) -> None:
         """Report an address that the run may not reach. The proxy's thread calls it."""
         notice = Notice("permission", text, "warning")
         self._calls.put(lambda: self._emit(self.stream.apply([notice], self._now())))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,3 +116,22 @@ def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def short() -> Limits:
     """Small graces."""
     return SHORT
+
+
+@pytest.fixture(scope="module")
+def _bubblewrap() -> None:
+    """Skip what needs bubblewrap where it is missing or not permitted."""
+    name = shutil.which("bwrap")
+    if name is None:
+        pytest.skip("bubblewrap is not installed")
+    words = [name, "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "/bin/true"]
+    if subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("no user namespaces here")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """The agent's directory, in a home with a key."""
+    (tmp_path / "key").write_text("KEY")
+    (tmp_path / "shop").mkdir()
+    return tmp_path / "shop"

@@ -31,25 +31,6 @@ import time; time.sleep(1000)
 """
 
 
-@pytest.fixture(scope="module")
-def _bubblewrap() -> None:
-    """Skip what needs bubblewrap where it is missing or not permitted."""
-    name = shutil.which("bwrap")
-    if name is None:
-        pytest.skip("bubblewrap is not installed")
-    words = [name, "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "/bin/true"]
-    if subprocess.run(words, capture_output=True, check=False).returncode:
-        pytest.skip("no user namespaces here")
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Path:
-    """The agent's directory, in a home with a key."""
-    (tmp_path / "key").write_text("KEY")
-    (tmp_path / "shop").mkdir()
-    return tmp_path / "shop"
-
-
 def run(shop: Path, script: str, **options: Any) -> Any:
     """A confined run of a script."""
     given: dict[str, Any] = {"sandbox": "on", **options}

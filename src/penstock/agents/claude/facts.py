@@ -18,6 +18,7 @@ from penstock.agents._facts import (
     StateFolder,
     npm,
 )
+from penstock.agents._hosts import ANTHROPIC
 from penstock.agents._permissions import ACP, CLAUDE_EXEC, CLAUDE_SERVER
 from penstock.agents._project_files import CLAUDE_FILES
 from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS, CLAUDE_OUTER
@@ -93,6 +94,7 @@ FACTS = AgentFacts(
     stream="claude -p --output-format stream-json --verbose --include-partial-messages",
     efforts=("low", "medium", "high", "xhigh", "max"),
     variables=CLAUDE,
+    hosts=(*ANTHROPIC, "platform.claude.com:443"),
     switches=CLAUDE_CLOUDS,
     outer_variables=CLAUDE_OUTER,
     other_output=OtherOutput(

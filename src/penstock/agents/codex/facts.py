@@ -16,6 +16,7 @@ from penstock.agents._facts import (
     StateFolder,
     npm,
 )
+from penstock.agents._hosts import OPENAI as OPENAI_HOSTS
 from penstock.agents._permissions import ACP, asks, edits, everything, reads
 from penstock.agents._project_files import AGENTS_MD, SKILLS, ProjectFiles
 from penstock.agents._variables import OPENAI
@@ -123,6 +124,7 @@ FACTS = AgentFacts(
     tested="0.169.0",
     stream="codex exec --json",
     variables=(*OPENAI, "CODEX_", "AZURE_OPENAI_"),
+    hosts=OPENAI_HOSTS,
     other_output=OtherOutput(
         beginning="OpenAI Codex v",
         help="This is the plain text of `codex exec` and not an event stream: use `codex exec --json`.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.adapter import Feature
 from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, RouteFacts, Sign, StateFolder, npm
+from penstock.agents._hosts import COPILOT
 from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits, reads
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 
@@ -59,6 +60,7 @@ FACTS = AgentFacts(
     stream="copilot --output-format json",
     efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
     variables=("COPILOT_", "GH_", "GITHUB_TOKEN", "GITHUB_API_URL"),
+    hosts=(*COPILOT, "api.github.com:443"),
     acp=AcpQuirks(
         start_arguments=".*",
         called="copilot",

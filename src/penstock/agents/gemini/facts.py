@@ -16,6 +16,7 @@ from penstock.agents._facts import (
     StateFolder,
     npm,
 )
+from penstock.agents._hosts import GOOGLE as GOOGLE_HOSTS
 from penstock.agents._permissions import ACP, EVERYTHING, edits, reads
 from penstock.agents._project_files import AGENTS_MD, DOTENV, SKILLS, ProjectFiles
 from penstock.agents._variables import GOOGLE, GOOGLE_CLOUD
@@ -73,6 +74,7 @@ FACTS = AgentFacts(
     tested="0.61.0",
     stream="gemini --output-format stream-json",
     variables=(*GOOGLE, "CODE_ASSIST_"),
+    hosts=GOOGLE_HOSTS,
     switches=GOOGLE_CLOUD,
     other_output=OtherOutput(
         sign=Sign(has=("response", "stats")),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from penstock.adapter import Level
 from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, Permission, RouteFacts, StateFolder, npm
+from penstock.agents._hosts import ANY_PROVIDER as ANY_HOSTS
 from penstock.agents._permissions import EVERYTHING, own_settings
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
@@ -50,6 +51,7 @@ FACTS = AgentFacts(
     tested="7.7.9",
     stream="kilo run --format json",
     variables=(*ANY_PROVIDER, "KILO_"),
+    hosts=(*ANY_HOSTS, "api.kilo.ai:443"),
     switches=GOOGLE_CLOUD,
     acp=AcpQuirks(called="kilo", marks_sub_agents=True, tool_name="pending title"),
     project_files=ProjectFiles(

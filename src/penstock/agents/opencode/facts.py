@@ -17,6 +17,7 @@ from penstock.agents._facts import (
     StateFolder,
     npm,
 )
+from penstock.agents._hosts import ANY_PROVIDER as ANY_HOSTS
 from penstock.agents._permissions import EVERYTHING, asks, edits, own_settings, reads
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
@@ -104,6 +105,7 @@ FACTS = AgentFacts(
     tested="1.18.33",
     stream="opencode run --format json",
     variables=(*ANY_PROVIDER, "OPENCODE_"),
+    hosts=(*ANY_HOSTS, "opencode.ai:443", "models.opencode.ai:443"),
     switches=GOOGLE_CLOUD,
     acp=AcpQuirks(called="opencode", marks_sub_agents=True, tool_name="pending title"),
     project_files=ProjectFiles(

@@ -10,6 +10,7 @@ from penstock.agents._facts import (
     StateFolder,
     npm,
 )
+from penstock.agents._hosts import ANY_PROVIDER as ANY_HOSTS
 from penstock.agents._permissions import everything, reads
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
@@ -52,6 +53,7 @@ FACTS = AgentFacts(
     stream="pi --mode json",
     efforts=("off", "minimal", "low", "medium", "high", "xhigh"),
     variables=(*ANY_PROVIDER, "PI_"),
+    hosts=ANY_HOSTS,
     switches=GOOGLE_CLOUD,
     project_files=ProjectFiles(
         starts=(".pi", SKILLS),

@@ -85,6 +85,10 @@ FACTS = AgentFacts(
     tested="0.24.4",
     stream="qwen --output-format stream-json --include-partial-messages",
     variables=(*OPENAI, "QWEN_", "DASHSCOPE_"),
+    hosts=(
+        *("chat.qwen.ai:443", "portal.qwen.ai:443", "dashscope.aliyuncs.com:443", "dashscope-intl.aliyuncs.com:443"),
+        "*.dashscope.aliyuncs.com:443",
+    ),
     acp=AcpQuirks(
         start_arguments=".*",
         called="qwen",

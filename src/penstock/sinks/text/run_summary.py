@@ -80,6 +80,8 @@ class Guidance(msgspec.Struct, frozen=True):
     """Function that returns words for a time in milliseconds since 1970."""
     is_confined: bool = False
     """True if the agent is confined; the first line says so."""
+    network: str = ""
+    """Network of a confined agent, in a few words for the first line; "" if it is that of the machine."""
     not_confined: str = ""
     """Reason why the agent is not confined although it should be; the first line shows it."""
     is_live: bool = False
@@ -151,6 +153,7 @@ class RunFacts:
             RULES_UNUSED if self._guidance.has_rules and self._guidance.permission == EVERYTHING_UNASKED else "",
             session and f"session {session}",
             "confined" if self._guidance.is_confined and is_free else "",
+            self._guidance.network,
             f"{NOT_CONFINED}{self._guidance.not_confined}" if self._guidance.not_confined else "",
         ]
         new = [clean_line(fact) for fact in facts if fact and fact not in self._known]
