@@ -156,6 +156,7 @@ def test_python_takes_the_fields_of_the_spec() -> None:
     """Each field of a run's spec is an option of Python, of the same type but for the paths and lists it accepts."""
     fields = {name: hint for name, hint in get_type_hints(RunSpec).items() if name not in ("agent", *PROMPT_RULES)}
     wider = {"cwd", "record", "args", "command", "files", "schema", "mcp_config", "allow_tools", "deny_tools"}
+    wider |= {"network_hosts"}
     options = get_type_hints(Options)
     assert set(options) == set(fields)
     assert {name for name, hint in fields.items() if options[name] != hint} == wider
