@@ -53,6 +53,7 @@ BEFORE: dict[str, list[str]] = {
     "sessions": [],
     "trees": [],
     "acp": ["--data=none"],
+    "mcp": ["--data=none"],
     "link": ["--data=none"],
     "chats": ["--data=none"],
     "nodes": ["--store=postgresql:///none"],

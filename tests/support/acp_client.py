@@ -12,7 +12,7 @@ from typing import Any
 from served import SECONDS, TOKEN
 
 from penstock.cli.acp.agent import AcpAgent
-from penstock.cli.acp.link import AcpOptions
+from penstock.cli.stdio.link import StdioOptions
 
 Message = dict[str, Any]
 
@@ -25,7 +25,7 @@ class AcpClient:
         token.write_text(TOKEN)
         token.chmod(0o600)
         self._to_agent, to_client = os.pipe(), os.pipe()
-        options = AcpOptions(agent=agent, server=url, token_file=token, data=None)
+        options = StdioOptions(agent=agent, server=url, token_file=token, data=None)
         self._agent = AcpAgent(options, self._to_agent[0], to_client[1])
         self._lines = os.fdopen(to_client[0], "rb")
         self._sink = to_client[1]

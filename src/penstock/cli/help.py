@@ -20,6 +20,7 @@ commands:
   loop PROMPT.md   work on a repository until the work is done
   serve            chat with agents in a browser
   acp              chat with agents in an editor that speaks ACP
+  mcp              let another agent ask agents, as tools of MCP
   link             print a link to sign in to the server on this machine
   chats            list the chats of the server on this machine, stop, delete or export them
   nodes            list the machines that share a store, and what runs on each

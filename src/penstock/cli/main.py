@@ -25,6 +25,7 @@ COMMANDS = {
     "loop": "penstock.cli.loop.main",
     "serve": "penstock.cli.serve.main",
     "acp": "penstock.cli.acp",
+    "mcp": "penstock.cli.mcp",
     "link": "penstock.cli.link",
     "chats": "penstock.cli.chats",
     "nodes": "penstock.cli.nodes",

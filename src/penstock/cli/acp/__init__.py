@@ -5,9 +5,7 @@ What it does is imported once the options are known.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from penstock.cli.parser import Parser
 from penstock.cli.serve.client import add_options
@@ -30,10 +28,11 @@ def command(args: Sequence[str]) -> int:
     """
     words = vars(parser().parse(args))
     from penstock.cli.acp.agent import serve
-    from penstock.cli.acp.link import AcpOptions
+    from penstock.cli.stdio.link import StdioOptions
+    from penstock.cli.stdio.pipes import private_stdout
 
-    with _private_stdout() as sink:
-        serve(AcpOptions(**words), sink)
+    with private_stdout() as sink:
+        serve(StdioOptions(**words), sink)
     return 0
 
 
@@ -46,15 +45,3 @@ def parser() -> Parser:
     made.add_argument("--server", metavar="URL", help=text)
     add_options(made)
     return made
-
-
-@contextmanager
-def _private_stdout() -> Iterator[int]:
-    """Yield stdout, which nothing else can write to while the context lasts: what is printed goes to stderr."""
-    sink = os.dup(1)
-    try:
-        os.dup2(2, 1)
-        yield sink
-    finally:
-        os.dup2(sink, 1)
-        os.close(sink)

@@ -22,8 +22,12 @@ from penstock.chat.web.doors.turn_fold import failure_text, question_text
 from penstock.chat.web.schemas import About, TurnNumber
 from penstock.cli.acp import settings
 from penstock.cli.acp.content import ContentBlock, prompt_text
-from penstock.cli.acp.link import AcpOptions, ServerLink
-from penstock.cli.acp.peer import (
+from penstock.cli.chats import ID, ChatList, SomeTurns
+from penstock.cli.console import notify
+from penstock.cli.serve.client import Rejected
+from penstock.cli.stdio.agents import AgentList, agent_of, careful_level
+from penstock.cli.stdio.link import ServerLink, StdioOptions
+from penstock.cli.stdio.peer import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -33,9 +37,6 @@ from penstock.cli.acp.peer import (
     RpcError,
     Work,
 )
-from penstock.cli.chats import ID, ChatList, SomeTurns
-from penstock.cli.console import notify
-from penstock.cli.serve.client import Rejected
 from penstock.core.questions import REJECT, OpenQuestion
 from penstock.errors import PenstockError, UsageError
 from penstock.run import inside
@@ -56,12 +57,6 @@ CODES = {"invalid": INVALID_PARAMS, "content_too_large": INVALID_PARAMS, "not_fo
 """Codes of errors for those of the server; others are internal errors."""
 
 Given = TypeVar("Given")
-
-
-class AgentList(msgspec.Struct):
-    """Answer with all agents."""
-
-    agents: list[AgentView]
 
 
 # --- parameters ---
@@ -207,7 +202,7 @@ class Session:
 class AcpAgent:
     """The agent, as a client of ACP sees it."""
 
-    def __init__(self, options: AcpOptions, source: int, sink: int) -> None:
+    def __init__(self, options: StdioOptions, source: int, sink: int) -> None:
         """`source` and `sink`: file descriptors of the client."""
         self._link = ServerLink(options)
         self._name = options.agent
@@ -311,10 +306,10 @@ class AcpAgent:
         def work() -> dict[str, Any]:
             agents = self._agents()
             name = self._name or self._link.ask("GET", "/api/about", About).default_agent
-            view = settings.agent_of(agents, name)
+            view = agent_of(agents, name)
             model = view.models[0] if view.models else None
             id = uuid.uuid4().hex
-            session = Session(id, cwd, name, settings.careful_level(name), model, is_new=True)
+            session = Session(id, cwd, name, careful_level(name), model, is_new=True)
             self._keep(session)
             return {"sessionId": id, **self._settings(session, agents)}
 
@@ -442,8 +437,8 @@ class AcpAgent:
 
     def _change(self, session: Session, option: str, value: str, agents: list[AgentView]) -> None:
         if option == settings.AGENT:
-            view = settings.agent_of(agents, value)
-            session.allow = settings.careful_level(value)
+            view = agent_of(agents, value)
+            session.allow = careful_level(value)
             session.agent, session.model = value, view.models[0] if view.models else None
             return
         name = "model" if option == settings.MODEL else "allow"
@@ -515,7 +510,7 @@ class AcpAgent:
         Raises:
             RpcError: it does.
         """
-        if self._depth and self._chat(session.id).allow != settings.careful_level(session.agent):
+        if self._depth and self._chat(session.id).allow != careful_level(session.agent):
             raise RpcError(INTERNAL_ERROR, "a person has changed the permission of this chat; begin another one")
 
     def _create(self, session: Session) -> None:
@@ -805,7 +800,7 @@ def _filled_in(answer: Future[Any]) -> str | None:
     return value if form.action == "accept" and isinstance(value, str) and value.strip() else None
 
 
-def serve(options: AcpOptions, sink: int) -> None:
+def serve(options: StdioOptions, sink: int) -> None:
     """Answer the client at stdin and `sink` until it has gone.
 
     Raises:

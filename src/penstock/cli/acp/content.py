@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from penstock.cli.acp.peer import INVALID_PARAMS, RpcError
+from penstock.cli.stdio.peer import INVALID_PARAMS, RpcError
 
 FENCE = re.compile(r"^`{3,}", re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""Connection of `penstock acp` with the server: found or started, asked, and followed through cuts."""
+"""Connection of a program on stdin and stdout with the server: found or started, asked, and followed through cuts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LOG = "acp.log"
 Answer = TypeVar("Answer")
 
 
-class AcpOptions(ServerOptions):
+class StdioOptions(ServerOptions):
     """Options of the command line."""
 
     agent: str | None
@@ -62,7 +62,7 @@ class TurnStep(NamedTuple):
 class ServerLink:
     """Connection with the server of a data directory, or with the one that the options name."""
 
-    def __init__(self, options: AcpOptions) -> None:
+    def __init__(self, options: StdioOptions) -> None:
         self._options = options
         self._named = None if options.server is None else named(options.server)
         self._starting = threading.Lock()
@@ -79,6 +79,11 @@ class ServerLink:
             data = data_of(self._options)
             serving = _found(data) or start_hidden(data)
             return ServerClient(self._options, serving)
+
+    def is_hidden(self) -> bool:
+        """Return whether the server is a hidden one, without a page."""
+        serving = None if self._named is not None else _found(data_of(self._options))
+        return serving is not None and serving.hidden
 
     def ask(self, method: str, path: str, kind: type[Answer], body: object = None, *, key: str | None = None) -> Answer:
         """Return the answer to a request that may be repeated, as `ServerClient.ask`; wait for a server that starts.

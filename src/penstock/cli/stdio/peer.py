@@ -46,6 +46,13 @@ class ClientGone(PenstockError):
         super().__init__("the client is gone")
 
 
+class Unanswered(PenstockError):
+    """The client has withdrawn a request, which gets no answer then."""
+
+    def __init__(self) -> None:
+        super().__init__("the request was withdrawn")
+
+
 class Peer:
     """Connection with the client.
 
@@ -166,7 +173,7 @@ class Peer:
     def _work(self, id: str | int, work: Work) -> None:
         try:
             self._send(self._result(id, work))
-        except ClientGone:
+        except (ClientGone, Unanswered):
             pass
         finally:
             with self._changed:
@@ -176,7 +183,7 @@ class Peer:
     def _result(self, id: str | int, work: Work) -> dict[str, Any]:
         try:
             return {"jsonrpc": "2.0", "id": id, "result": work()}
-        except ClientGone:
+        except (ClientGone, Unanswered):
             raise
         except PenstockError as error:
             return _failed(id, error)

@@ -1,0 +1,314 @@
+"""`penstock mcp` as a program: its lines, judged by the models of the protocol for both of its generations."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import mcp_types
+import pytest
+from served import AGENTS, PLAYER, RECORDINGS, SECONDS, TESTS
+from waiting import until
+
+from penstock.cli.mcp import tools
+from penstock.run.locks import holder
+
+REPLY: str = json.loads((RECORDINGS / "thinktools" / "expected.json").read_text("utf-8"))["reply"]
+MORE = f"""
+[agents.held]
+command = ["{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS / "thinktools"}", "--speed=0", "--hold=38:HELD"]
+adapter = "claude"
+
+[agents.peer]
+command = ["{sys.executable}", "{TESTS / "support" / "acp_peer.py"}"]
+protocol = "acp"
+"""
+OLD, NEW = "2025-11-25", "2026-07-28"
+
+
+class Client:
+    """A client of a process, without the protocol's own package: it sends what it likes."""
+
+    def __init__(self, folder: Path, *more: str, version: str = OLD, **env: str) -> None:
+        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "TMPDIR") if name in os.environ}
+        given = {"HOME": folder, "PENSTOCK_CONFIG": folder / "agents.toml", "PENSTOCK_DATA": folder / "data"}
+        self.version = version
+        self.told: list[dict[str, Any]] = []
+        self._answers: dict[Any, queue.Queue[dict[str, Any]]] = {}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "penstock", "mcp", *more],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**kept, **{name: str(value) for name, value in given.items()}, "PENSTOCK_SANDBOX": "off", **env},
+            cwd=folder / "root",
+        )
+        self._last = 0
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            message = json.loads(line)
+            assert message["jsonrpc"] == "2.0"
+            if "id" in message:
+                self._answers.setdefault(message["id"], queue.Queue()).put(message)
+            else:
+                self.told.append(message)
+
+    def send(self, data: bytes) -> None:
+        """Send bytes."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(data)
+        self._process.stdin.flush()
+
+    def begin(self, method: str, params: dict[str, Any] | None = None) -> int:
+        """Send a request, in the form of the client's generation."""
+        self._last += 1
+        given = dict(params or {})
+        if self.version == NEW:
+            info = {"name": "tests", "version": "1"}
+            envelope = {"protocolVersion": NEW, "clientInfo": info, "clientCapabilities": {}}
+            meta = {f"io.modelcontextprotocol/{name}": value for name, value in envelope.items()}
+            given["_meta"] = {**given.get("_meta", {}), **meta}
+        self._answers.setdefault(self._last, queue.Queue())
+        self.send(json.dumps({"jsonrpc": "2.0", "id": self._last, "method": method, "params": given}).encode() + b"\n")
+        return self._last
+
+    def answer(self, id: Any) -> dict[str, Any]:
+        """The answer to a request."""
+        return self._answers.setdefault(id, queue.Queue()).get(timeout=SECONDS)
+
+    def is_answered(self, id: int) -> bool:
+        """Whether an answer has come."""
+        return not self._answers[id].empty()
+
+    def ask(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The result of a request."""
+        found: dict[str, Any] = self.answer(self.begin(method, params))["result"]
+        return found
+
+    def call(self, name: str, token: str | None = None, **arguments: Any) -> dict[str, Any]:
+        """The result of a tool, which the protocol's models accept."""
+        meta = {} if token is None else {"_meta": {"progressToken": token}}
+        result = self.ask("tools/call", {"name": name, "arguments": arguments, **meta})
+        read = mcp_types.CallToolResult.model_validate(result)
+        assert read.content
+        assert ("resultType" in result) == (self.version == NEW)
+        return result
+
+    def leave(self) -> int:
+        """Close stdin; return the exit status."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        status = self._process.wait(SECONDS)
+        self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        return status
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A machine without a server: agents, and a directory to work in."""
+    (tmp_path / "root").mkdir()
+    (tmp_path / "agents.toml").write_text(AGENTS + MORE.replace("HELD", str(tmp_path / "go")))
+    yield tmp_path
+    lock = tmp_path / "data" / "serving.lock"
+    if lock.exists() and (pid := holder(lock)):
+        os.kill(pid, 15)
+        until(lambda: holder(lock) is None)
+
+
+@pytest.fixture
+def client(folder: Path) -> Iterator[Callable[..., Client]]:
+    """Starts clients, and lets them leave."""
+    made: list[Client] = []
+
+    def start(*more: str, **options: Any) -> Client:
+        made.append(Client(folder, "--trust", "--agent=scripted", *more, **options))
+        return made[-1]
+
+    yield start
+    for each in made:
+        assert each.leave() == 0
+
+
+def text_of(result: dict[str, Any]) -> str:
+    """The text of a result."""
+    return "".join(block["text"] for block in result["content"])
+
+
+def test_both_generations(client: Callable[..., Client]) -> None:
+    """Each begins in its own way and gets the same tools, as its models have them."""
+    old, new = client(), client(version=NEW)
+    begun = old.ask(
+        "initialize", {"protocolVersion": OLD, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    )
+    assert mcp_types.InitializeResult.model_validate(begun).protocol_version == OLD
+    newer = old.ask("initialize", {"protocolVersion": "2027-01-01", "capabilities": {}})
+    assert newer["protocolVersion"] == OLD
+    found = mcp_types.DiscoverResult.model_validate(new.ask("server/discover"))
+    assert found.supported_versions == [NEW]
+    lists = [one.ask("tools/list") for one in (old, new)]
+    assert lists[0]["tools"] == lists[1]["tools"]
+    assert {"ttlMs", "cacheScope", "resultType"} <= set(lists[1])
+    assert not {"ttlMs", "cacheScope", "resultType"} & set(lists[0])
+    assert [tool.name for tool in mcp_types.ListToolsResult.model_validate(lists[0]).tools] == [*tools.TOOLS]
+    assert old.ask("ping") == {}
+
+
+@pytest.mark.parametrize("version", [OLD, NEW])
+def test_an_agent_is_asked(client: Callable[..., Client], version: str) -> None:
+    """The reply is the result, what it does meanwhile is progress, and the chat goes on with its id."""
+    one = client(version=version)
+    result = one.call("ask_agent", prompt="Hello", token="t")
+    facts = result["structuredContent"]
+    assert (text_of(result), facts["state"], facts["outcome"]) == (REPLY, "ended", "ok")
+    assert not result["isError"]
+    assert facts["usage"]["output_tokens"] > 0
+    said = [message["params"] for message in one.told if message["method"] == "notifications/progress"]
+    assert said
+    assert all(it["progressToken"] == "t" and it["message"] for it in said)
+    assert [it["progress"] for it in said] == sorted({it["progress"] for it in said})
+    again = one.call("ask_agent", prompt="More", chat=facts["chat"])["structuredContent"]
+    assert (again["chat"], again["turn"]) == (facts["chat"], 2)
+
+
+def test_what_is_listed(client: Callable[..., Client]) -> None:
+    """Agents that can be asked, with the one that a call without a name asks."""
+    listed = client().call("list_agents")["structuredContent"]
+    assert listed["default"] == "scripted"
+    assert {"scripted", "held", "peer"} <= {agent["name"] for agent in listed["agents"]}
+
+
+def test_a_turn_that_is_started_and_waited_for(client: Callable[..., Client], folder: Path) -> None:
+    """It works while nobody waits; a wait ends in time, and the last one has the reply."""
+    one = client()
+    facts = one.call("start_turn", prompt="Hello", agent="held")["structuredContent"]
+    assert facts["state"] == "working"
+    turn = {"chat": facts["chat"], "turn": facts["turn"]}
+    began = time.monotonic()
+    assert one.call("wait_turn", **turn, seconds=0.2)["structuredContent"]["state"] == "working"
+    assert time.monotonic() - began < SECONDS / 2
+    (folder / "go").touch()
+    result = one.call("wait_turn", **turn)
+    assert text_of(result) == REPLY
+    assert one.call("wait_turn", **turn, seconds=0)["structuredContent"]["state"] in ("working", "ended")
+
+
+def test_a_turn_is_stopped(client: Callable[..., Client]) -> None:
+    """By the tool, and by a client that gives up its call; a call that was given up gets no answer."""
+    one = client()
+    facts = one.call("start_turn", prompt="Hello", agent="held")["structuredContent"]
+    stopped = one.call("stop_turn", chat=facts["chat"], turn=1)
+    assert stopped["structuredContent"]["outcome"] == "cancelled"
+    assert "[the turn was stopped]" in text_of(stopped)
+    assert not stopped["isError"]
+    arguments = {"prompt": "Hello", "chat": facts["chat"]}
+    asked = one.begin("tools/call", {"name": "ask_agent", "arguments": arguments, "_meta": {"progressToken": 5}})
+    until(lambda: any(it["params"]["progressToken"] == 5 for it in one.told))
+    one.send(
+        json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": asked}}).encode()
+    )
+    one.send(b"\n")
+    result = one.call("wait_turn", chat=facts["chat"], turn=2)
+    assert result["structuredContent"]["outcome"] == "cancelled"
+    assert result["isError"], "who only waited has to know that it is no whole reply"
+    assert not one.is_answered(asked)
+
+
+def test_the_client_leaves(client: Callable[..., Client], folder: Path) -> None:
+    """What it was waiting for is stopped. What it only started goes on."""
+    one = Client(folder, "--trust", "--agent=held")
+    kept = one.call("start_turn", prompt="Hello")["structuredContent"]["chat"]
+    one.begin("tools/call", {"name": "ask_agent", "arguments": {"prompt": "Hello"}, "_meta": {"progressToken": 5}})
+    until(lambda: any("progressToken" in it.get("params", {}) for it in one.told))
+    assert one.leave() == 0
+    listed = [sys.executable, "-m", "penstock", "chats", "--json", f"--data={folder / 'data'}"]
+
+    def states() -> dict[str, str]:
+        done = subprocess.run(listed, capture_output=True, timeout=SECONDS, check=True)
+        return {row["id"]: row["state"] for row in map(json.loads, done.stdout.splitlines())}
+
+    until(lambda: sorted(states().values()) == ["idle", "running"])
+    assert states()[kept] == "running"
+
+
+def test_a_question_is_never_answered_by_a_program(client: Callable[..., Client]) -> None:
+    """Where there is no page, it is rejected, and the agent goes on without."""
+    result = client().call("ask_agent", prompt="permission", agent="peer")
+    assert result["structuredContent"]["state"] == "ended"
+    assert "once" not in text_of(result)
+    assert "always" not in text_of(result)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("ask_agent", {}, "missing required field `prompt`"),
+        ("ask_agent", {"prompt": ""}, "length >= 1"),
+        ("ask_agent", {"prompt": 5}, "Expected `str`"),
+        ("ask_agent", {"prompt": "x", "trust": True}, "unknown field `trust`"),
+        ("ask_agent", {"prompt": "x", "allow": "all"}, "Invalid enum value 'all'"),
+        ("ask_agent", {"prompt": "x", "agent": "nobody"}, "there is no agent 'nobody'"),
+        ("ask_agent", {"prompt": "x", "chat": "0" * 32}, "there is no chat '0000"),
+        ("ask_agent", {"prompt": "x", "cwd": "here"}, "expected an absolute path"),
+        ("ask_agent", {"prompt": "x", "cwd": "/etc"}, "/etc is not trusted"),
+        ("wait_turn", {"chat": "../api", "turn": 1}, "there is no chat"),
+        ("wait_turn", {"chat": "x", "turn": 0}, ">= 1"),
+        ("wait_turn", {"chat": "x", "turn": 1, "seconds": 1e9}, "<= 45"),
+        ("stop_turn", {"chat": "x", "turn": 1}, "there is no chat"),
+    ],
+)
+def test_what_a_tool_rejects(client: Callable[..., Client], tool: str, arguments: dict[str, Any], said: str) -> None:
+    """The calling model reads why, and nothing is started."""
+    result = client().call(tool, **arguments)
+    assert result["isError"]
+    assert said in text_of(result)
+
+
+def test_what_the_protocol_rejects(client: Callable[..., Client]) -> None:
+    """Errors of the protocol have its codes, and the next request is answered."""
+    one = client()
+    assert one.answer(one.begin("tools/call", {"name": "rm"}))["error"]["code"] == -32602
+    assert one.answer(one.begin("resources/list"))["error"]["code"] == -32601
+    wrong = one.begin("ping", {"_meta": {"io.modelcontextprotocol/protocolVersion": "2030-01-01"}})
+    error = one.answer(wrong)["error"]
+    assert (error["code"], error["data"]) == (-32022, {"supported": [NEW], "requested": "2030-01-01"})
+    for line in (b"{", b"[]", b"5", b"\xff", b"null", b'{"id":1}'):
+        one.send(line + b"\n")
+        assert one.answer(None)["error"]["code"] in (-32700, -32600)
+    chance = random.Random(5)
+    for _ in range(200):
+        one.send(bytes(chance.choice(b'{}[]":,0\\u \xc3a') for _ in range(chance.randrange(1, 40))) + b"\n")
+    one.send(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[]}}\n')
+    one.send(b'{"jsonrpc":"2.0","id":"x","method":"tools/call","params":[1]}\n')
+    assert one.answer("x")["error"]["code"] == -32602
+    assert one.ask("ping") == {}
+
+
+def test_it_is_trusted_by_its_user_alone(folder: Path) -> None:
+    """Without --trust no agent works in a directory that no person has trusted."""
+    one = Client(folder, "--agent=scripted")
+    result = one.call("ask_agent", prompt="Hello")
+    assert "is not trusted" in text_of(result)
+    assert one.leave() == 0
+
+
+def test_an_agent_below_an_agent(folder: Path) -> None:
+    """It cannot ask for another one without end."""
+    words = [sys.executable, "-m", "penstock", "mcp", f"--data={folder / 'data'}"]
+    env = {**os.environ, "PENSTOCK_DEPTH": "2"}
+    done = subprocess.run(words, input=b"", capture_output=True, env=env, timeout=SECONDS, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"an agent asks for another one" in done.stderr
