@@ -33,6 +33,8 @@ ABOUT = {
     "--data": "data dir",
     "--store": "URL of a database",
     "--store-file": "URL of a database",
+    "--label": "no run of this directory",
+    "--var": "-e sets a variable",
 }
 """What the sentence is about, where it names neither the option nor the value as it was typed."""
 

@@ -17,6 +17,7 @@ import socket
 import threading
 from array import array
 from collections.abc import Callable
+from functools import partial
 from urllib.parse import urlsplit
 
 import msgspec
@@ -126,16 +127,18 @@ class Proxy:
         served: set[asyncio.Task[None]] = set()
         while True:
             await free.acquire()
+            await _readable(listener)
             try:
-                inside, _ = await asyncio.get_running_loop().sock_accept(listener)
-            except OSError:  # no descriptor is left: later there may be one
+                inside, _ = listener.accept()  # not asyncio's, which loses a connection if it is cancelled meanwhile
+            except OSError as error:
                 free.release()
-                await asyncio.sleep(RETRY_SECONDS)
+                if not isinstance(error, BlockingIOError):  # no descriptor is left: later there may be one
+                    await asyncio.sleep(RETRY_SECONDS)
                 continue
             task = asyncio.create_task(self._serve_one(inside, port))
             served.add(task)
             task.add_done_callback(served.discard)
-            task.add_done_callback(lambda _: free.release())
+            task.add_done_callback(partial(_ended, inside, free))
 
     async def _serve_one(self, inside: socket.socket, port: int) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
@@ -199,6 +202,23 @@ class Proxy:
             self._refused.add(address)
             self._on_refused(text)
         return _Refused(403, f"{text} (--network agent)")
+
+
+async def _readable(listener: socket.socket) -> None:
+    """Wait until a connection waits."""
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(listener, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(listener)
+
+
+def _ended(inside: socket.socket, free: asyncio.Semaphore, task: asyncio.Task[None]) -> None:
+    """Make room for the next connection. One whose task was cancelled before it began is still open."""
+    free.release()
+    if task.cancelled():
+        inside.close()
 
 
 def _request(head: bytes) -> tuple[ServerAddress, bytes]:
