@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -35,3 +36,20 @@ def test_a_confined_agent_works_and_resumes(at: Bench) -> None:
     again = play(at, "scenario=text please", session_id=played.result.session_id, sandbox="on")
     assert again.result.outcome == "ok", (again.result.reason, again.run.stderr)
     assert "scenario=tools" in again.conversation[-1].body
+
+
+def test_an_agent_reaches_its_model_alone(at: Bench) -> None:
+    """With `--network agent` it works as before; its own servers of other kinds are refused, each with a warning."""
+    facts = AGENTS[at.target.agent]
+    model = urlsplit(at.server.url)
+    hosts = [f"{model.hostname}:{model.port}"]
+    if not facts.state:
+        with pytest.raises(UsageError, match="cannot be confined"):
+            play(at, "scenario=tools please", network="agent", network_hosts=hosts)
+        return
+    played = play(at, "scenario=tools please", network="agent", network_hosts=hosts)
+    assert played.result.outcome == "ok", (played.result.reason, played.run.stderr)
+    assert (at.folder / "notes.txt").exists()
+    refused = [event.text for event in played.events if isinstance(event, Notice) and event.code == "permission"]
+    assert all(" may not connect to " in text for text in refused), refused
+    assert not [text for text in refused if any(host in text for host in facts.hosts)], refused
