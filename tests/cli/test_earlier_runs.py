@@ -320,6 +320,7 @@ def test_a_project_cannot_change_what_is_kept(desk: Desk) -> None:
     assert desk.kept == []
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("number", range(len(HOSTILE)))
 def test_stored_text_is_harmless(desk: Desk, number: int) -> None:
     """Of prompts, replies, ids and directories, in a terminal and in a pipe."""

@@ -252,29 +252,30 @@ def test_a_question_is_never_answered_by_a_program(client: Callable[..., Client]
     assert "always" not in text_of(result)
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
-    [
-        ("ask_agent", {}, "missing required field `prompt`"),
-        ("ask_agent", {"prompt": ""}, "length >= 1"),
-        ("ask_agent", {"prompt": 5}, "Expected `str`"),
-        ("ask_agent", {"prompt": "x", "trust": True}, "unknown field `trust`"),
-        ("ask_agent", {"prompt": "x", "allow": "all"}, "Invalid enum value 'all'"),
-        ("ask_agent", {"prompt": "x", "agent": "nobody"}, "there is no agent 'nobody'"),
-        ("ask_agent", {"prompt": "x", "chat": "0" * 32}, "there is no chat '0000"),
-        ("ask_agent", {"prompt": "x", "cwd": "here"}, "expected an absolute path"),
-        ("ask_agent", {"prompt": "x", "cwd": "/etc"}, "/etc is not trusted"),
-        ("wait_turn", {"chat": "../api", "turn": 1}, "there is no chat"),
-        ("wait_turn", {"chat": "x", "turn": 0}, ">= 1"),
-        ("wait_turn", {"chat": "x", "turn": 1, "seconds": 1e9}, "<= 45"),
-        ("stop_turn", {"chat": "x", "turn": 1}, "there is no chat"),
-    ],
-)
-def test_what_a_tool_rejects(client: Callable[..., Client], tool: str, arguments: dict[str, Any], said: str) -> None:
+REJECTED: list[tuple[str, dict[str, Any], str]] = [
+    ("ask_agent", {}, "missing required field `prompt`"),
+    ("ask_agent", {"prompt": ""}, "length >= 1"),
+    ("ask_agent", {"prompt": 5}, "Expected `str`"),
+    ("ask_agent", {"prompt": "x", "trust": True}, "unknown field `trust`"),
+    ("ask_agent", {"prompt": "x", "allow": "all"}, "Invalid enum value 'all'"),
+    ("ask_agent", {"prompt": "x", "agent": "nobody"}, "there is no agent 'nobody'"),
+    ("ask_agent", {"prompt": "x", "chat": "0" * 32}, "there is no chat '0000"),
+    ("ask_agent", {"prompt": "x", "cwd": "here"}, "expected an absolute path"),
+    ("ask_agent", {"prompt": "x", "cwd": "/etc"}, "/etc is not trusted"),
+    ("wait_turn", {"chat": "../api", "turn": 1}, "there is no chat"),
+    ("wait_turn", {"chat": "x", "turn": 0}, ">= 1"),
+    ("wait_turn", {"chat": "x", "turn": 1, "seconds": 1e9}, "<= 45"),
+    ("stop_turn", {"chat": "x", "turn": 1}, "there is no chat"),
+]
+
+
+def test_what_a_tool_rejects(client: Callable[..., Client]) -> None:
     """The calling model reads why, and nothing is started."""
-    result = client().call(tool, **arguments)
-    assert result["isError"]
-    assert said in text_of(result)
+    one = client()
+    for tool, arguments, said in REJECTED:
+        result = one.call(tool, **arguments)
+        assert result["isError"], (tool, arguments)
+        assert said in text_of(result), (tool, arguments)
 
 
 def test_what_the_protocol_rejects(client: Callable[..., Client]) -> None:
