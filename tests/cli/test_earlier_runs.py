@@ -14,9 +14,13 @@ from pathlib import Path
 import msgspec
 import pytest
 from hostile_text import HOSTILE, assert_harmless
+from terminal_reader import read_terminal
 
 from penstock.cli.cost import totals
+from penstock.cli.display import RUN_FACTS, OutputContext
 from penstock.run.history import History, HistoryLine, RunRecord, now_ms
+from penstock.run.recording import DisplayFacts
+from penstock.sinks.text.run_summary import Guidance
 
 TIMEOUT = 60
 """Seconds after which a process hangs."""
@@ -102,18 +106,7 @@ class Desk:
             stderr=subprocess.PIPE,
         )
         os.close(theirs)
-        found = bytearray()
-
-        def read() -> None:
-            try:
-                while piece := os.read(ours, 65_536):
-                    found.extend(piece)
-            except OSError:
-                pass  # nobody has the terminal open any more
-            os.close(ours)
-
-        reader = threading.Thread(target=read)
-        reader.start()
+        found, reader = read_terminal(ours)
         return process, found, reader
 
     def in_terminal(self, *words: str) -> tuple[int, str, str]:
@@ -397,3 +390,11 @@ def test_the_cost_of_runs(desk: Desk) -> None:
     (line,) = desk.piped("cost", "--by", "agent", "--json").stdout.splitlines()
     assert '"cost_usd":0.3,' in line
     assert desk.piped("cost").stderr == ""
+
+
+def test_the_facts_of_a_run_are_kept() -> None:
+    """What its first and last lines need has the same name wherever it is passed on."""
+    for kind in (OutputContext, Guidance, DisplayFacts):
+        assert set(RUN_FACTS) <= set(kind.__struct_fields__), kind
+    own = {"detail", "prefix", "carried", "is_one_of_several"}
+    assert set(DisplayFacts.__struct_fields__) == own | set(RUN_FACTS), "a fact that is kept and not shown again"

@@ -8,7 +8,6 @@ import os
 import pty
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 from hostile_text import HOSTILE, assert_harmless
+from terminal_reader import read_terminal
 
 from penstock.chat.service.nodes import NodeAbout, NodeChat, NodeView
 from penstock.cli import nodes
@@ -48,17 +48,7 @@ NAME = "a\x1b[2Jb\x9b2Jc\rd\u202ee\U000e0041f"
 def seen(argv: Sequence[str]) -> tuple[int, bytes]:
     """Run a command with stdout and stderr on a terminal; return its status and what the terminal got."""
     ours, theirs = pty.openpty()
-    found = bytearray()
-
-    def read() -> None:
-        try:
-            while piece := os.read(ours, 65_536):
-                found.extend(piece)
-        except OSError:
-            pass  # nobody has the terminal open any more
-
-    reader = threading.Thread(target=read)
-    reader.start()
+    found, reader = read_terminal(ours)
     before = os.dup(1), os.dup(2)
     os.dup2(theirs, 1)
     os.dup2(theirs, 2)
@@ -70,7 +60,6 @@ def seen(argv: Sequence[str]) -> tuple[int, bytes]:
             os.dup2(saved, fd)
             os.close(saved)
         reader.join()
-        os.close(ours)
     return status, bytes(found).replace(b"\r\n", b"\n")  # the terminal begins a line with two characters
 
 

@@ -187,6 +187,7 @@ def test_mistakes_in_profiles_are_reported(desk: Desk) -> None:
 PROJECTS = {
     "allow": ['"all"', '"edits"', '"own"', '"default"'],
     "sandbox": ['"off"', '"auto"', '"own"'],
+    "network_hosts": ['["evil.test:443"]'],
     "agent": ['"acp:sh -c evil"', '"claude,mine"', '"mine"'],
     "fallback": ['["acp:sh -c evil"]'],
     "prompt_file": ['"/etc/passwd"', '"../secret"', '"link"'],

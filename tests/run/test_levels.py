@@ -11,8 +11,9 @@ import pytest
 from penstock import UsageError, agent
 from penstock.adapter import Allow, Level, Request
 from penstock.agents.registry import AGENTS
-from penstock.config import settings
+from penstock.config import run_keys, settings
 from penstock.run.levels import with_level
+from penstock.run.network import Network
 from penstock.run.run import Run
 
 
@@ -120,7 +121,8 @@ def configured(tmp_path: Path, users: str, projects: str) -> settings.Config:
 
 def test_the_words_of_the_configuration_are_the_levels() -> None:
     """The configuration is below the code that knows the levels."""
-    assert get_args(Level) == settings.LEVELS
+    assert get_args(Level) == run_keys.LEVELS
+    assert {*get_args(Network)} == {*run_keys.NETWORKS}
 
 
 @pytest.mark.parametrize(

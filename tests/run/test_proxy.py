@@ -262,3 +262,23 @@ def test_any_bytes(inside: Callable[..., Inside], data: bytes) -> None:
     assert run.ask(data + b"\r\n\r\n")[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 403", b"")
     assert run.ask(b"CONNECT a.test:1 HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 403 ")
     run.proxy.close()
+
+
+def test_an_address_that_does_not_answer(inside: Callable[..., Inside], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an error that says so, and no connection that just ends."""
+    monkeypatch.setattr(proxy_module, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(proxy_module, "look_up", lambda address: ["127.0.0.1"])
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        waiting = [socket.socket() for _ in range(8)]
+        for one in waiting:  # its queue is full: it answers no further attempt
+            one.setblocking(False)
+            one.connect_ex(("127.0.0.1", port))
+        run = inside(ServerAddress("model.test", port), ServerAddress("127.0.0.1", port))
+        answer = run.ask(f"CONNECT model.test:{port} HTTP/1.1\r\n\r\n".encode())
+        for one in waiting:
+            one.close()
+    assert answer.startswith(b"HTTP/1.1 502 ")
+    assert b"it does not answer" in answer

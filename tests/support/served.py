@@ -53,6 +53,20 @@ command = ["{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS / "text"}", "--spe
 adapter = "claude"
 """
 
+
+def held_and_asking(gate: Path) -> str:
+    """An agent that stops in the middle until this file is there, and one that asks, as `acp_peer.py` has it."""
+    return f"""
+[agents.held]
+command = ["{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS / "thinktools"}", "--speed=0", "--hold=38:{gate}"]
+adapter = "claude"
+
+[agents.peer]
+command = ["{sys.executable}", "{TESTS / "support" / "acp_peer.py"}"]
+protocol = "acp"
+"""
+
+
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 Row = Entry | Event
 

@@ -10,6 +10,6 @@ GOOGLE = (
     *("generativelanguage.googleapis.com:443", "cloudcode-pa.googleapis.com:443"),
     *("aiplatform.googleapis.com:443", "oauth2.googleapis.com:443"),
 )
-COPILOT = ("api.githubcopilot.com:443", "*.githubcopilot.com:443")
+COPILOT = ("*.githubcopilot.com:443",)
 ANY_PROVIDER = (*ANTHROPIC, *OPENAI, *GOOGLE, *COPILOT, "openrouter.ai:443", "api.mistral.ai:443")
 """Addresses of the providers that an agent for many models offers by itself."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from penstock.cli.options import DisplayOptions
     from penstock.cli.screen import Screen
     from penstock.config.settings import Config
+
+
+RUN_FACTS = ("permission", "allow", "is_confined", "network", "not_confined", "has_rules")
+"""Facts about a run that its first and last lines need. They have these names in `OutputContext`, in the `Guidance` of
+the text, and in what a recording keeps for `penstock last`."""
+
+
+def facts_of(source: object) -> dict[str, Any]:
+    """Return these facts of an object that has them."""
+    return {name: getattr(source, name) for name in RUN_FACTS}
 
 
 def no_command(session_id: str) -> str:
@@ -161,14 +171,9 @@ def make_sink(
         guidance=Guidance(
             program=agent or "",
             resume=context.resume,
-            allow=context.allow,
-            permission=context.permission,
-            has_rules=context.has_rules,
             local_time=local_time,
             is_live=context.is_live,
-            is_confined=context.is_confined,
-            network=context.network,
-            not_confined=context.not_confined,
+            **facts_of(context),
         ),
     )
     screen.add(sink)

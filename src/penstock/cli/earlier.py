@@ -15,7 +15,7 @@ import msgspec
 from penstock.cli import read
 from penstock.cli.advice import resume_command
 from penstock.cli.console import errors_output, notify_problem, sink_output
-from penstock.cli.display import OutputContext, Sink, decide, make_sink
+from penstock.cli.display import OutputContext, Sink, decide, facts_of, make_sink
 from penstock.cli.read import Reading, configured
 from penstock.cli.report import report, status_of, table
 from penstock.cli.screen import Screen
@@ -185,13 +185,9 @@ def _context(part: _StoredRun, number: int, label: str, width: int) -> OutputCon
         label_width=width,
         cwd=record.cwd,
         is_live=True,
-        is_confined=display.is_confined,
-        not_confined=display.not_confined,
         resume=resume,
-        allow=display.allow,
-        permission=display.permission,
-        has_rules=display.has_rules,
         began_ms=part.start_ms,
+        **facts_of(display),
     )
 
 

@@ -7,6 +7,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from penstock.cli.console import notify_problem
+from penstock.cli.display import facts_of
 from penstock.cli.silence import is_ci
 from penstock.config.data import data_path
 
@@ -51,13 +52,9 @@ class RunKeeper:
             display = DisplayFacts(
                 detail=self._options.detail,
                 prefix=self._options.prefix,
-                permission=context.permission,
-                allow=context.allow,
-                is_confined=context.is_confined,
-                not_confined=context.not_confined,
-                has_rules=context.has_rules,
                 carried=_carried(self._options),
                 is_one_of_several=context.several,
+                **facts_of(context),
             )
             self._keeper = self._keeper or Keeper(data_path(), self._days)
             return self._keeper.begin(launch, display)

@@ -11,8 +11,9 @@ import msgspec
 from penstock.agents import registry
 from penstock.agents.registry import AGENTS
 from penstock.cli.prompt_template import Template, read_template
-from penstock.config.profiles import FREE, KEYS, NAME, is_lower
+from penstock.config.profiles import FREE, KEYS, NAME
 from penstock.config.rules import check
+from penstock.config.run_keys import is_lower, is_smaller
 from penstock.config.settings import Config, Setting
 from penstock.errors import UsageError, nearest, shown
 from penstock.run.spec import RULES
@@ -94,6 +95,8 @@ def distrusted(one: Profile, key: str, value: Any, config: Config, agents: Mappi
         return f'sets allow = "{value}", which may be more than yours'
     if plain == "sandbox" and value != "on":
         return f'sets sandbox = "{value}"'
+    if plain == "network" and not is_smaller(value, config.network):
+        return f'sets network = "{value}"'
     if plain == "agent" and not all(name.strip().partition("/")[0] in agents for name in value.split(",")):
         return f"starts {value}"
     if plain == "fallback" and not all(name.partition("/")[0] in agents for name in value):

@@ -6,9 +6,9 @@ A profile of a project came with somebody else's files. It grants nothing: keys 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from penstock.config.rules import ABOVE_0, MAX_EXACT_INTEGER, SECONDS, Rule, one_of, whole
+from penstock.config.run_keys import RUN
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 """Name of a profile or of a variable: one word, which no agent with a profile or a command has."""
@@ -34,8 +34,7 @@ KEYS: dict[str, Rule] = {
     "model": _text,
     "effort": _text,
     "system_prompt": _text,
-    "allow": one_of("default", "read", "ask", "edits", "all", "own", quote='"'),
-    "sandbox": one_of("auto", "on", "own", "off", quote='"'),
+    **RUN,
     "route": one_of("exec", "server", "acp", quote='"'),
     "files": _words,
     "schema": _text,
@@ -60,19 +59,24 @@ TABLES = ("env", "variables")
 FREE = frozenset(
     {
         *("agent", "prompt", "prompt_file", "variables", "model", "effort", "system_prompt", "deny_tools"),
-        *("timeout", "idle_timeout", "max_cost", "max_turns", "max_tokens", "fallback", "worktree", "allow", "sandbox"),
+        *(
+            "timeout",
+            "idle_timeout",
+            "max_cost",
+            "max_turns",
+            "max_tokens",
+            "fallback",
+            "worktree",
+            "allow",
+            "sandbox",
+            "network",
+        ),
     }
 )
 """Keys that the profile of a project may have. The values of some are limited too: see `penstock.cli.profiles`."""
 
-NEEDS_TRUST = frozenset({"args", "env", "allow_tools", "mcp_config", "route", "files", "schema", "record"})
-"""Keys of a project's profile that need trust: they pass flags, start servers, choose a route on which the agent does
-not ask, or read and write elsewhere."""
-
-_FREEDOM: Mapping[str, int] = {"read": 0, "ask": 1, "default": 1, "own": 1, "edits": 2, "all": 3}
-"""Order of the levels. The defaults of agents are unknown here: only `read` and `ask` allow no more than these do."""
-
-
-def is_lower(value: str, users: str) -> bool:
-    """Return whether a level allows no more than another one."""
-    return value not in ("own", "default") and _FREEDOM[value] <= _FREEDOM[users]
+NEEDS_TRUST = frozenset(
+    {"args", "env", "allow_tools", "mcp_config", "network_hosts", "route", "files", "schema", "record"}
+)
+"""Keys of a project's profile that need trust: they pass flags, start servers, name addresses, choose a route on which
+the agent does not ask, or read and write elsewhere."""

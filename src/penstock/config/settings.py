@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
-from penstock.config.addresses import ADDRESSES
 from penstock.config.notify import NOTIFY, Webhook, mistakes
 from penstock.config.rules import ABOVE_0, MAX_EXACT_INTEGER, Rule, one_of, whole
+from penstock.config.run_keys import LEVELS, RUN, is_lower, is_smaller
 from penstock.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -67,16 +67,6 @@ OUTPUT: dict[str, Rule] = {
     "detail": _one_of("quiet", "minimal", "normal", "verbose"),
 }
 HISTORY: dict[str, Rule] = {"keep": _switch, "record": _switch, "days": whole(1, MAX_EXACT_INTEGER)}
-LEVELS = ("read", "ask", "edits", "all", "own")
-"""Levels of permission, as in `penstock.adapter`."""
-NETWORKS = ("none", "agent", "all")
-"""Networks of runs, the smallest first, as in `penstock.run.network`."""
-RUN: dict[str, Rule] = {
-    "sandbox": _one_of("auto", "on", "own", "off"),
-    "allow": _one_of("default", *LEVELS),
-    "network": _one_of(*NETWORKS),
-    "network_hosts": ADDRESSES,
-}
 RUN_RULES: KeyPath = ("run", "rules")
 LOOP: dict[str, Rule] = {
     "check": _words,
@@ -372,20 +362,14 @@ def _apply_file(config: Config, file: str, text: str, of_project: bool) -> None:
             config.settings[path] = Setting(value, where, 1, of_project, users)
 
 
-def _is_lower(value: str, users: str) -> bool:
-    from penstock.config.profiles import is_lower
-
-    return is_lower(value, users)
-
-
 def _forbidden(path: KeyPath, value: Any, config: Config) -> str:
     """Return why a file of the project cannot set a key to this value; "" if it can."""
     match path:
         case ("run", "sandbox") if value != "on":
             return f'run.sandbox is {shown(value)}; a file of the project can only set "on"'
-        case ("run", "allow") if not _is_lower(value, config.allow):
+        case ("run", "allow") if not is_lower(value, config.allow):
             return f"run.allow is {shown(value)}; a file of the project can only lower it"
-        case ("run", "network") if NETWORKS.index(value) > NETWORKS.index(config.network):
+        case ("run", "network") if not is_smaller(value, config.network):
             return f"run.network is {shown(value)}; a file of the project can only restrict it"
         case ("history", "record") if value is not False:
             return "history.record is true; a file of the project can only set false"
@@ -433,8 +417,8 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:  # noqa: C901, PLR0912
         case ("agents", _, "events", _):
             rule = EVENT
         case ("agents", _, "env", name):
-            if name == "" or "=" in name or "\0" in name:
-                return f"{dotted(path)} names no variable; expected a name without = and NUL characters", False
+            if problem := _wrong_variable(path, name):
+                return problem, False
             rule = _word
         case ("json_streaming", key) | ("agents", _, "json_streaming", key):
             if key not in STREAMING:
@@ -495,8 +479,8 @@ def _wrong_in_profile(path: KeyPath, value: Any) -> tuple[str, bool]:
     if not profiles.NAME.fullmatch(name):
         return f"{dotted(path[:2])} is no name of a profile; expected letters, digits, _ and -", False
     if rest:
-        if rest[0] == "" or "=" in rest[0] or "\0" in rest[0]:
-            return f"{dotted(path)} names no variable; expected a name without = and NUL characters", False
+        if problem := _wrong_variable(path, rest[0]):
+            return problem, False
         rule = _word
     elif key in profiles.TABLES:
         return f"{dotted(path)} is {shown(value)}; expected a table: [{dotted(path)}]", False
@@ -507,6 +491,12 @@ def _wrong_in_profile(path: KeyPath, value: Any) -> tuple[str, bool]:
     if not rule.fits(value):
         return f"{dotted(path)} is {shown(value)}; expected {rule.expected}", False
     return "", True
+
+
+def _wrong_variable(path: KeyPath, name: str) -> str:
+    if name == "" or "=" in name or "\0" in name:
+        return f"{dotted(path)} names no variable; expected a name without = and NUL characters"
+    return ""
 
 
 def _wrong_webhook(value: Any) -> tuple[str, bool]:

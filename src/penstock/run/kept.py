@@ -75,17 +75,7 @@ class Keeper:
         """Begin the recording of a run; return None if that is not possible."""
         try:
             self._make_directory()
-            writer = RecordingWriter.begin(
-                self.directory,
-                agent=launch.reader.name,
-                label=launch.label,
-                route=launch.route,
-                argv=launch.command.argv,
-                cwd=launch.cwd,
-                secrets=launch.secrets,
-                display=display,
-                max_bytes=MAX_RUN_BYTES,
-            )
+            writer = RecordingWriter.begin_run(self.directory, launch, display=display, max_bytes=MAX_RUN_BYTES)
         except OSError as error:
             self.problem = self.problem or f"{error.filename or self.directory}: {error.strerror or error}"
             return None

@@ -28,7 +28,7 @@ from penstock.run.network import Reach
 HEAD_BYTES = 64 * 1024
 """Largest head of a request."""
 HEAD_SECONDS = 30.0
-"""Seconds for the head of a request, and for a connection outside."""
+"""Seconds for the head of a request, and for each attempt to connect outside."""
 RETRY_SECONDS = 0.1
 """Seconds after which a connection is accepted for which there was no descriptor."""
 PIECE_BYTES = 64 * 1024
@@ -159,8 +159,8 @@ class Proxy:
                     head = await reader.readuntil(b"\r\n\r\n")
                 except asyncio.LimitOverrunError as error:
                     raise _Refused(400, f"the head of a request is longer than {HEAD_BYTES:,} bytes") from error
-                address, first = _request(head)
-                outside = await self._opened(address)
+            address, first = _request(head)
+            outside = await self._opened(address)
         except _Refused as refused:
             text = f"Penstock: {refused}\n".encode()
             status = f"HTTP/1.1 {refused.status} {_REASONS[refused.status]}\r\n".encode()
@@ -194,7 +194,7 @@ class Proxy:
             try:
                 return await _connected(host, address.port)
             except OSError as error:
-                problem = f"{address} cannot be reached: {error.strerror or error}"
+                problem = f"{address} cannot be reached: {error.strerror or 'it does not answer'}"
         raise _Refused(502, problem)
 
     def _denial(self, address: ServerAddress, text: str) -> _Refused:

@@ -12,12 +12,15 @@ import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from penstock._version import __version__
 from penstock.errors import UsageError
+
+if TYPE_CHECKING:
+    from penstock.run.launch import Launch
 
 INPUT, TIMES, SENT, SENT_TIMES, STDERR, META = (
     "input.ndjson",
@@ -65,6 +68,8 @@ class DisplayFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     allow: str = ""
     """How to allow actions that were denied."""
     is_confined: bool = False
+    network: str = ""
+    """Network of a confined agent, in a few words."""
     not_confined: str = ""
     """Reason why the agent was not confined although it should have been."""
     has_rules: bool = False
@@ -176,6 +181,23 @@ class RecordingWriter:
             raise UsageError(
                 f"no record can be written in {str(directory)!r}: {why}", expected="a directory that can be written"
             ) from error
+
+    @classmethod
+    def begin_run(
+        cls, directory: Path, launch: Launch, *, display: DisplayFacts | None = None, max_bytes: int | None = None
+    ) -> RecordingWriter:
+        """Begin the recording of a run that is about to start; otherwise as `begin`."""
+        return cls.begin(
+            directory,
+            agent=launch.reader.name,  # the adapter that can read it again, whatever is configured by then
+            label=launch.label,
+            route=launch.route,
+            argv=launch.command.argv,
+            cwd=launch.cwd,
+            secrets=launch.secrets,
+            display=display,
+            max_bytes=max_bytes,
+        )
 
     def lock(self) -> None:
         """Mark the recording as one that is being written, until it is closed, whatever ends this process.

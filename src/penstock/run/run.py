@@ -227,15 +227,7 @@ class Run:
         if spec.record is not None:
             from penstock.run.recording import RecordingWriter
 
-            recording = RecordingWriter.begin(
-                Path(spec.record),
-                agent=launch.reader.name,  # the adapter that can read it again, whatever is configured by then
-                label=launch.label,
-                route=launch.route,
-                argv=launch.command.argv,
-                cwd=launch.cwd,
-                secrets=launch.secrets,
-            )
+            recording = RecordingWriter.begin_run(Path(spec.record), launch)
         elif self.keep is not None:
             recording = self.keep(launch)
         if recording is not None:

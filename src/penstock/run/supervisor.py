@@ -437,10 +437,10 @@ class Supervisor:
         try:
             if process is not None:
                 process.end()
-            if self._proxy is not None:
-                self._proxy.close()
         except OSError as error:
             self.error = self.error or error
+        if self._proxy is not None:
+            self._proxy.close()
         last: list[Event] = []
         try:
             missing = self._made.missing()  # before anything is put aside

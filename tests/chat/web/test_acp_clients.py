@@ -17,7 +17,7 @@ import acp
 import pytest
 from acp import helpers, schema
 from serve_process import Serve
-from served import AGENTS, PLAYER, RECORDINGS, SECONDS, TESTS
+from served import AGENTS, RECORDINGS, SECONDS, TESTS, held_and_asking
 from waiting import until
 
 from penstock.cli.serve.serving import find
@@ -27,15 +27,6 @@ from penstock.run.locks import holder
 pytestmark = pytest.mark.slow
 
 REPLY: str = json.loads((RECORDINGS / "thinktools" / "expected.json").read_text("utf-8"))["reply"]
-MORE = f"""
-[agents.held]
-command = ["{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS / "thinktools"}", "--speed=0", "--hold=38:HELD"]
-adapter = "claude"
-
-[agents.peer]
-command = ["{sys.executable}", "{TESTS / "support" / "acp_peer.py"}"]
-protocol = "acp"
-"""
 
 
 class Editor:
@@ -73,7 +64,7 @@ class Machine:
         self.root = folder / "root"
         self.root.mkdir()
         self.go = folder / "go"
-        self.agents = AGENTS + MORE.replace("HELD", str(self.go))
+        self.agents = AGENTS + held_and_asking(self.go)
         (folder / "agents.toml").write_text(self.agents)
         kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "TMPDIR") if name in os.environ}
         more = {"HOME": str(folder), "PENSTOCK_CONFIG": str(folder / "agents.toml"), "PENSTOCK_DATA": str(self.data)}

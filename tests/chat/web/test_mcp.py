@@ -6,6 +6,7 @@ import json
 import os
 import queue
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -16,22 +17,13 @@ from typing import Any
 
 import mcp_types
 import pytest
-from served import AGENTS, PLAYER, RECORDINGS, SECONDS, TESTS
+from served import AGENTS, RECORDINGS, SECONDS, held_and_asking
 from waiting import until
 
 from penstock.cli.mcp import tools
 from penstock.run.locks import holder
 
 REPLY: str = json.loads((RECORDINGS / "thinktools" / "expected.json").read_text("utf-8"))["reply"]
-MORE = f"""
-[agents.held]
-command = ["{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS / "thinktools"}", "--speed=0", "--hold=38:HELD"]
-adapter = "claude"
-
-[agents.peer]
-command = ["{sys.executable}", "{TESTS / "support" / "acp_peer.py"}"]
-protocol = "acp"
-"""
 OLD, NEW = "2025-11-25", "2026-07-28"
 
 
@@ -110,6 +102,17 @@ class Client:
         """Close stdin; return the exit status."""
         assert self._process.stdin is not None
         self._process.stdin.close()
+        return self._ended()
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal while stdin is open; return the exit status."""
+        self._process.send_signal(number)
+        status = self._ended()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        return status
+
+    def _ended(self) -> int:
         status = self._process.wait(SECONDS)
         self._reader.join()
         assert self._process.stdout is not None
@@ -121,7 +124,7 @@ class Client:
 def folder(tmp_path: Path) -> Iterator[Path]:
     """A machine without a server: agents, and a directory to work in."""
     (tmp_path / "root").mkdir()
-    (tmp_path / "agents.toml").write_text(AGENTS + MORE.replace("HELD", str(tmp_path / "go")))
+    (tmp_path / "agents.toml").write_text(AGENTS + held_and_asking(tmp_path / "go"))
     yield tmp_path
     lock = tmp_path / "data" / "serving.lock"
     if lock.exists() and (pid := holder(lock)):
@@ -141,6 +144,13 @@ def client(folder: Path) -> Iterator[Callable[..., Client]]:
     yield start
     for each in made:
         assert each.leave() == 0
+
+
+def states(folder: Path) -> dict[str, str]:
+    """The state of each chat."""
+    listed = [sys.executable, "-m", "penstock", "chats", "--json", f"--data={folder / 'data'}"]
+    done = subprocess.run(listed, capture_output=True, timeout=SECONDS, check=True)
+    return {row["id"]: row["state"] for row in map(json.loads, done.stdout.splitlines())}
 
 
 def text_of(result: dict[str, Any]) -> str:
@@ -234,14 +244,8 @@ def test_the_client_leaves(client: Callable[..., Client], folder: Path) -> None:
     one.begin("tools/call", {"name": "ask_agent", "arguments": {"prompt": "Hello"}, "_meta": {"progressToken": 5}})
     until(lambda: any("progressToken" in it.get("params", {}) for it in one.told))
     assert one.leave() == 0
-    listed = [sys.executable, "-m", "penstock", "chats", "--json", f"--data={folder / 'data'}"]
-
-    def states() -> dict[str, str]:
-        done = subprocess.run(listed, capture_output=True, timeout=SECONDS, check=True)
-        return {row["id"]: row["state"] for row in map(json.loads, done.stdout.splitlines())}
-
-    until(lambda: sorted(states().values()) == ["idle", "running"])
-    assert states()[kept] == "running"
+    until(lambda: sorted(states(folder).values()) == ["idle", "running"])
+    assert states(folder)[kept] == "running"
 
 
 def test_a_question_is_never_answered_by_a_program(client: Callable[..., Client]) -> None:
@@ -313,3 +317,13 @@ def test_an_agent_below_an_agent(folder: Path) -> None:
     done = subprocess.run(words, input=b"", capture_output=True, env=env, timeout=SECONDS, check=False)
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"an agent asks for another one" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_client_ends_it_by_a_signal(folder: Path, number: signal.Signals) -> None:
+    """As if the client had left: what it was waiting for is stopped."""
+    one = Client(folder, "--trust", "--agent=held")
+    one.begin("tools/call", {"name": "ask_agent", "arguments": {"prompt": "Hello"}, "_meta": {"progressToken": 5}})
+    until(lambda: bool(one.told))
+    assert one.end(number) == 0
+    until(lambda: [*states(folder).values()] == ["idle"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.cli.parser import Parser
-from penstock.cli.serve.client import add_options
+from penstock.cli.stdio import add_server
 
 EXAMPLES = """\
 examples:
@@ -41,7 +41,5 @@ def parser() -> Parser:
     text = "Serve the agents to an editor, as an agent of ACP (Agent Client Protocol) on stdin and stdout."
     made = Parser("acp", text, examples=EXAMPLES)
     made.add_argument("--agent", metavar="NAME", help="agent of new sessions (default: that of the server)")
-    text = "address of the server, with --token-file (default: the one of this user on this machine)"
-    made.add_argument("--server", metavar="URL", help=text)
-    add_options(made)
+    add_server(made)
     return made

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -21,7 +21,20 @@ from penstock.chat.web.doors.acp import FIELD, AcpTurn, form_of, is_permission, 
 from penstock.chat.web.doors.turn_fold import failure_text, question_text
 from penstock.chat.web.schemas import About, TurnNumber
 from penstock.cli.acp import settings
-from penstock.cli.acp.content import ContentBlock, prompt_text
+from penstock.cli.acp.content import prompt_text
+from penstock.cli.acp.parameters import (
+    CancelRequest,
+    FilledForm,
+    Initialize,
+    ListSessions,
+    NewSession,
+    OneSession,
+    Permission,
+    PromptParams,
+    SetMode,
+    SetOption,
+    read,
+)
 from penstock.cli.chats import ID, ChatList, SomeTurns
 from penstock.cli.console import notify
 from penstock.cli.serve.client import Rejected
@@ -55,107 +68,6 @@ LEAVE_SECONDS = 2.0
 
 CODES = {"invalid": INVALID_PARAMS, "content_too_large": INVALID_PARAMS, "not_found": NOT_FOUND}
 """Codes of errors for those of the server; others are internal errors."""
-
-Given = TypeVar("Given")
-
-
-# --- parameters ---
-
-
-class ElicitationCapabilities(msgspec.Struct):
-    """Kinds of questions that the client can ask a person."""
-
-    form: dict[str, Any] | None = None
-
-
-class SessionFeatures(msgspec.Struct):
-    """Updates of a session that the client shows only if it says so."""
-
-    notices: dict[str, Any] | None = None
-
-
-class ClientCapabilities(msgspec.Struct):
-    """Features of the client."""
-
-    elicitation: ElicitationCapabilities | None = None
-    session: SessionFeatures | None = None
-
-
-class Initialize(msgspec.Struct, rename="camel"):
-    """Parameters of `initialize`."""
-
-    protocol_version: int
-    client_capabilities: ClientCapabilities | None = None
-
-
-class NewSession(msgspec.Struct, rename="camel"):
-    """Parameters of `session/new`."""
-
-    cwd: str
-    mcp_servers: list[Any] = []
-
-
-class OneSession(msgspec.Struct, rename="camel"):
-    """Parameters of methods about a session."""
-
-    session_id: str
-    cwd: str | None = None
-    mcp_servers: list[Any] = []
-
-
-class PromptParams(msgspec.Struct, rename="camel"):
-    """Parameters of `session/prompt`."""
-
-    session_id: str
-    prompt: list[ContentBlock]
-
-
-class ListSessions(msgspec.Struct, rename="camel"):
-    """Parameters of `session/list`."""
-
-    cwd: str | None = None
-    cursor: str | None = None
-
-
-class SetOption(msgspec.Struct, rename="camel"):
-    """Parameters of `session/set_config_option`."""
-
-    session_id: str
-    config_id: str
-    value: str
-
-
-class SetMode(msgspec.Struct, rename="camel"):
-    """Parameters of `session/set_mode`."""
-
-    session_id: str
-    mode_id: str
-
-
-class CancelRequest(msgspec.Struct, rename="camel"):
-    """Parameters of `$/cancel_request`."""
-
-    request_id: str | int
-
-
-class FilledForm(msgspec.Struct):
-    """Answer to a form."""
-
-    action: str
-    content: dict[str, Any] | None = None
-
-
-class Chosen(msgspec.Struct, rename="camel"):
-    """Answer to a request for a permission."""
-
-    outcome: str
-    option_id: str | None = None
-
-
-class Permission(msgspec.Struct):
-    """Answer to a request for a permission."""
-
-    outcome: Chosen
 
 
 class Active:
@@ -235,7 +147,7 @@ class AcpAgent:
             raise RpcError(METHOD_NOT_FOUND, f"there is no method {method[:100]!r}", {"method": method[:100]})
         work = does({} if params is None else params)
         if method == "session/prompt":
-            self._prompts[id] = self._require(_read(params, OneSession).session_id)
+            self._prompts[id] = self._require(read(params, OneSession).session_id)
 
         def translated() -> Any:
             try:
@@ -251,16 +163,16 @@ class AcpAgent:
     def _notified(self, method: str, params: Any) -> None:
         session = None
         if method == "session/cancel":
-            session = self._sessions.get(_read(params, OneSession).session_id)
+            session = self._sessions.get(read(params, OneSession).session_id)
         elif method == "$/cancel_request":
-            session = self._prompts.get(_read(params, CancelRequest).request_id)
+            session = self._prompts.get(read(params, CancelRequest).request_id)
         if session is not None:
             self._cancel(session)
 
     # --- the server ---
 
     def _initialize(self, params: Any) -> Work:
-        features = _read(params, Initialize).client_capabilities
+        features = read(params, Initialize).client_capabilities
         elicitation = features.elicitation if features is not None else None
         shown = features.session if features is not None else None
         self._has_notices = shown is not None and shown.notices is not None
@@ -299,7 +211,7 @@ class AcpAgent:
     # --- sessions ---
 
     def _new(self, params: Any) -> Work:
-        given = _read(params, NewSession)
+        given = read(params, NewSession)
         cwd = _directory(given.cwd)
         _warn(given.mcp_servers)
 
@@ -316,7 +228,7 @@ class AcpAgent:
         return work
 
     def _load(self, params: Any) -> Work:
-        given = _read(params, OneSession)
+        given = read(params, OneSession)
         _warn(given.mcp_servers)
 
         def work() -> dict[str, Any]:
@@ -330,7 +242,7 @@ class AcpAgent:
         return work
 
     def _resume(self, params: Any) -> Work:
-        given = _read(params, OneSession)
+        given = read(params, OneSession)
         _warn(given.mcp_servers)
 
         def work() -> dict[str, Any]:
@@ -357,7 +269,7 @@ class AcpAgent:
             self._sessions.pop(idle.id, None)
 
     def _list(self, params: Any) -> Work:
-        given = _read(params, ListSessions)
+        given = read(params, ListSessions)
         wanted = None if given.cwd is None else os.path.realpath(_directory(given.cwd))
         cursor = given.cursor or "0"
         if not (cursor.isdecimal() and cursor.isascii() and len(cursor) < 10):
@@ -375,13 +287,13 @@ class AcpAgent:
         return work
 
     def _close(self, params: Any) -> Work:
-        session = self._require(_read(params, OneSession).session_id)
+        session = self._require(read(params, OneSession).session_id)
         self._cancel(session)
         del self._sessions[session.id]
         return dict
 
     def _delete(self, params: Any) -> Work:
-        id = _read(params, OneSession).session_id
+        id = read(params, OneSession).session_id
 
         def work() -> dict[str, Any]:
             session = self._sessions.get(id)
@@ -409,7 +321,7 @@ class AcpAgent:
         return {"configOptions": options, **({"modes": modes} if modes else {})}
 
     def _set_mode(self, params: Any) -> Work:
-        given = _read(params, SetMode)
+        given = read(params, SetMode)
         chosen = {"sessionId": given.session_id, "configId": settings.LEVEL, "value": given.mode_id}
         work = self._set_option(chosen)
 
@@ -420,7 +332,7 @@ class AcpAgent:
         return set_mode
 
     def _set_option(self, params: Any) -> Work:
-        given = _read(params, SetOption)
+        given = read(params, SetOption)
         session = self._require(given.session_id)
 
         def work() -> dict[str, Any]:
@@ -449,7 +361,7 @@ class AcpAgent:
     # --- turns ---
 
     def _prompt(self, params: Any) -> Work:
-        given = _read(params, PromptParams)
+        given = read(params, PromptParams)
         session = self._require(given.session_id)
         text = prompt_text(given.prompt)
         if session.active is not None:
@@ -746,18 +658,6 @@ class AcpAgent:
         else:
             threading.Thread(target=show, daemon=True).start()
             live.wait()
-
-
-def _read(params: Any, kind: type[Given]) -> Given:
-    """Return the parameters of a request.
-
-    Raises:
-        RpcError: they are not of this kind.
-    """
-    try:
-        return msgspec.convert(params, kind)
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise RpcError(INVALID_PARAMS, f"the parameters are not valid: {error}") from error
 
 
 def _directory(path: str) -> str:

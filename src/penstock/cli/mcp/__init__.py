@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.cli.parser import Parser
-from penstock.cli.serve.client import add_options
+from penstock.cli.stdio import add_server
 
 EXAMPLES = """\
 examples:
@@ -44,7 +44,5 @@ def parser() -> Parser:
     made.add_argument("--agent", metavar="NAME", help="agent that is asked if a call names none")
     text = "trust the directory in which this is started, so that agents may work in it"
     made.add_argument("--trust", action="store_true", help=text)
-    text = "address of the server, with --token-file (default: the one of this user on this machine)"
-    made.add_argument("--server", metavar="URL", help=text)
-    add_options(made)
+    add_server(made)
     return made

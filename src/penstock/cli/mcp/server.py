@@ -6,7 +6,9 @@ their version with each request.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import threading
 import time
 import uuid
@@ -91,7 +93,11 @@ class ToolServer:
 
     def serve(self) -> None:
         """Answer the client until it has gone. What it was waiting for is stopped; what it only started goes on."""
-        self._peer.serve()
+        # Some clients end their servers by a signal, without closing stdin first.
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.default_int_handler)
+        with contextlib.suppress(KeyboardInterrupt):
+            self._peer.serve()
         for call in list(self._calls.values()):
             call.cancelled.set()
         self._peer.wait(LEAVE_SECONDS)
@@ -100,28 +106,35 @@ class ToolServer:
 
     def _request(self, id: str | int, method: str, params: Any) -> Work:
         given = params if isinstance(params, dict) else {}
-        is_new = self._check_version(given)
-        match method:
-            case "initialize":
-                return lambda: _initialized(given)
-            case "server/discover":
-                work: Work = lambda: {"supportedVersions": [*VERSIONS], **_introduced()}  # noqa: E731
-            case "ping":
-                work = dict
-            case "tools/list":
-                work = lambda: {"tools": tools.listed()}  # noqa: E731
-            case "tools/call":
-                work = self._call(id, given)
-            case _:
-                raise RpcError(METHOD_NOT_FOUND, f"there is no method {method[:100]!r}", {"method": method[:100]})
-        if not is_new:
+        has_version = self._has_version(given)
+        work = self._work(id, method, given)
+        if not has_version:
             return work
         more: dict[str, Any] = {"resultType": "complete", "_meta": {SERVER_KEY: SERVER}}
         if method in ("server/discover", "tools/list"):
             more |= {"ttlMs": 0, "cacheScope": "private"}
         return lambda: {**work(), **more}
 
-    def _check_version(self, params: dict[str, Any]) -> bool:
+    def _work(self, id: str | int, method: str, params: dict[str, Any]) -> Work:
+        """Return the work of a request.
+
+        Raises:
+            RpcError: there is no such method or tool.
+        """
+        match method:
+            case "initialize":
+                return lambda: _initialized(params)
+            case "server/discover":
+                return lambda: {"supportedVersions": [*VERSIONS], **_introduced()}
+            case "ping":
+                return dict
+            case "tools/list":
+                return lambda: {"tools": tools.listed()}
+            case "tools/call":
+                return self._call(id, params)
+        raise RpcError(METHOD_NOT_FOUND, f"there is no method {method[:100]!r}", {"method": method[:100]})
+
+    def _has_version(self, params: dict[str, Any]) -> bool:
         """Return whether a request is of the generation that sends its version with each.
 
         Raises:

@@ -1,0 +1,120 @@
+"""Parameters that a client of ACP sends with its requests, and the answers that it gives."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from penstock.cli.acp.content import ContentBlock
+from penstock.cli.stdio.peer import INVALID_PARAMS, RpcError
+
+Given = TypeVar("Given")
+
+
+class ElicitationCapabilities(msgspec.Struct):
+    """Kinds of questions that the client can ask a person."""
+
+    form: dict[str, Any] | None = None
+
+
+class SessionFeatures(msgspec.Struct):
+    """Updates of a session that the client shows only if it says so."""
+
+    notices: dict[str, Any] | None = None
+
+
+class ClientCapabilities(msgspec.Struct):
+    """Features of the client."""
+
+    elicitation: ElicitationCapabilities | None = None
+    session: SessionFeatures | None = None
+
+
+class Initialize(msgspec.Struct, rename="camel"):
+    """Parameters of `initialize`."""
+
+    protocol_version: int
+    client_capabilities: ClientCapabilities | None = None
+
+
+class NewSession(msgspec.Struct, rename="camel"):
+    """Parameters of `session/new`."""
+
+    cwd: str
+    mcp_servers: list[Any] = []
+
+
+class OneSession(msgspec.Struct, rename="camel"):
+    """Parameters of methods about a session."""
+
+    session_id: str
+    cwd: str | None = None
+    mcp_servers: list[Any] = []
+
+
+class PromptParams(msgspec.Struct, rename="camel"):
+    """Parameters of `session/prompt`."""
+
+    session_id: str
+    prompt: list[ContentBlock]
+
+
+class ListSessions(msgspec.Struct, rename="camel"):
+    """Parameters of `session/list`."""
+
+    cwd: str | None = None
+    cursor: str | None = None
+
+
+class SetOption(msgspec.Struct, rename="camel"):
+    """Parameters of `session/set_config_option`."""
+
+    session_id: str
+    config_id: str
+    value: str
+
+
+class SetMode(msgspec.Struct, rename="camel"):
+    """Parameters of `session/set_mode`."""
+
+    session_id: str
+    mode_id: str
+
+
+class CancelRequest(msgspec.Struct, rename="camel"):
+    """Parameters of `$/cancel_request`."""
+
+    request_id: str | int
+
+
+class FilledForm(msgspec.Struct):
+    """Answer to a form."""
+
+    action: str
+    content: dict[str, Any] | None = None
+
+
+class Chosen(msgspec.Struct, rename="camel"):
+    """Answer to a request for a permission."""
+
+    outcome: str
+    option_id: str | None = None
+
+
+class Permission(msgspec.Struct):
+    """Answer to a request for a permission."""
+
+    outcome: Chosen
+
+
+def read(params: Any, kind: type[Given]) -> Given:
+    """Return the parameters of a request.
+
+    Raises:
+        RpcError: they are not of this kind.
+    """
+    try:
+        return msgspec.convert(params, kind)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise RpcError(INVALID_PARAMS, f"the parameters are not valid: {error}") from error
