@@ -76,9 +76,11 @@ def _harmless(text: str) -> bool:
     # Cheap checks suffice for nearly all text, at a fraction of the cost of the search.
     if text.isprintable():
         return True
-    if text.isascii():
-        return not text.encode().translate(None, _PLAIN)
-    return text.replace("\n", "").isprintable() or not _SUSPECT.search(text)
+    try:
+        rest = text.encode().translate(None, _PLAIN)
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
+    return rest.decode().isprintable() or not _SUSPECT.search(text)
 
 
 def clean(text: str) -> str:

@@ -56,7 +56,7 @@ class Init(msgspec.Struct, tag_field="type", tag="init"):
     model: str | None = None
 
 
-class Message(msgspec.Struct, tag_field="type", tag="message"):
+class Message(msgspec.Struct, tag_field="type", tag="message", gc=False):
     """Delta of the model's text (`role` assistant), or the echoed prompt (`role` user)."""
 
     role: str | None = None
