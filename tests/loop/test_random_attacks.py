@@ -43,14 +43,14 @@ STEPS = (
     'mount --bind "$U/.git" "$T/.git"',
     'mount --bind "$U" "$T"',
     'rm -f "$T/.gitignore"; mkfifo "$T/.gitignore"',
-    'mkfifo "$T/src/.gitattributes"',
+    '[ -L "$T/src" ] || mkfifo "$T/src/.gitattributes"',
     'git init -q "$T/sub"; rm -f "$T/sub/.git/HEAD"; mkfifo "$T/sub/.git/HEAD"',
     'mkdir -p "$T/sub2"; echo "gitdir: $U/.git" > "$T/sub2/.git"; touch "$T/sub2/x"',
     "python3 -c \"import socket,os; socket.socket(socket.AF_UNIX).bind(os.environ['T'] + '/s')\"",
     'mkdir -p "$T/no/no"; chmod 0 "$T/no/no" "$T/no"',
     'chmod 0 "$T"',
-    'echo "* working-tree-encoding=bogus" > "$T/.gitattributes"',
-    'echo "*" > "$T/.gitignore"',
+    'rm -f "$T/.gitattributes"; echo "* working-tree-encoding=bogus" > "$T/.gitattributes"',
+    'rm -f "$T/.gitignore"; echo "*" > "$T/.gitignore"',
     'rm -rf "$T"',
     'find "$T" -mindepth 1 -delete',
     'touch "$T/HEAD" "$T/main" "$T/-x"',
@@ -58,10 +58,14 @@ STEPS = (
 )
 """Steps of an attack. `$T` is the tree, `$U` the user's checkout, which none of them writes to."""
 
+LEADS = '[ "$T" -ef "$U" ] || [ "$T" -ef "$U/.git" ] || grep -q " $T[ /]" /proc/self/mountinfo'
+"""Condition that an earlier step has made `$T` lead to the user's files: a further step would itself write to them."""
+
 
 def attack(random_: random.Random, daemon_seconds: str) -> str:
     """Return a script with some of the steps; a part of it may go on in a daemon."""
-    steps = [f"( {step} ) </dev/null >/dev/null 2>&1" for step in random_.choices(STEPS, k=random_.randint(1, 4))]
+    chosen = random_.choices(STEPS, k=random_.randint(1, 4))
+    steps = [f"( {LEADS} || {{ {step}; }} ) </dev/null >/dev/null 2>&1" for step in chosen]
     text = "; ".join(steps)
     if random_.random() < 0.4:
         later = f"sleep 0.{random_.randint(0, 9)}; {text}; sleep {daemon_seconds}".replace("'", "'\\''")

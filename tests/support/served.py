@@ -16,6 +16,8 @@ from typing import Any
 import httpx
 
 from penstock.chat.history.entries import Entry
+from penstock.chat.people.audit import AUDIT, Audit
+from penstock.chat.people.persons import PEOPLE, People
 from penstock.chat.runs.service import Runs
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.service import Service
@@ -129,6 +131,7 @@ class Gateway:
             TOKEN,
             f"penstock_{self.port}",
             browsers=self.folder / "browsers.json",
+            people=People(self.folder / PEOPLE),
             clock=lambda: self.time,
             now=lambda: self.time,
         )
@@ -139,10 +142,14 @@ class Gateway:
             )
             await self.service.places.trust(self.root)
             self.watches = Watches(self.service, self.metrics, max_clients=max_clients, pace=pace, linger=linger)
-            api = Api(self.service, self.watches, self.security, Runs(self.folder), ping=ping, patience=patience)
+            audit = Audit(self.folder / AUDIT)
+            runs = Runs(self.folder)
+            api = Api(self.service, self.watches, self.security, runs, audit=audit, ping=ping, patience=patience)
+            following = asyncio.create_task(self.logins.follow())
             self.server = Server(make_app(api, PageFiles(self.page)), self.service.close)
             self.loop.call_soon(self._started.set)
             await self.server.serve(sockets=[self.socket])
+            following.cancel()
             await self.logins.browsers.close()
 
     def close(self) -> None:

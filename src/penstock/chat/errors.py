@@ -40,6 +40,13 @@ class NoSuchChat(ChatError):
         self.id = id
 
 
+class NotAllowed(ChatError):
+    """The person may not do this."""
+
+    code = "not_allowed"
+    status = 403
+
+
 class NoSuchRun(ChatError):
     """No document or loop has this id, or it lacks the requested item."""
 

@@ -23,6 +23,8 @@ commands:
   mcp              let another agent ask agents, as tools of MCP
   link             print a link to sign in to the server on this machine
   chats            list the chats of the server on this machine, stop, delete or export them
+  people           say who else may use the server on this machine, and what each may do
+  audit            show what people did at the server on this machine
   nodes            list the machines that share a store, and what runs on each
   last             show the last run of this directory again, or its diff, reply or failures
   show N           show an earlier run again

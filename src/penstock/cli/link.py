@@ -11,8 +11,15 @@ from penstock.cli.serve.client import ServerClient, ServerOptions, add_options
 EXAMPLES = """\
 examples:
   penstock link                                       of the server with the usual data directory
+  penstock link --person ana                          for somebody else, with their rights
   sudo -u penstock penstock link --data /var/lib/penstock
 """
+
+
+class LinkOptions(ServerOptions):
+    """Options of the command line."""
+
+    person: str | None
 
 
 def command(args: Sequence[str]) -> int:
@@ -22,15 +29,27 @@ def command(args: Sequence[str]) -> int:
         UsageError: no server is running, or its token cannot be read or is different.
         TransportError: the server does not answer.
     """
-    client = ServerClient(ServerOptions(**vars(parser().parse(args))))
-    code = client.ask("POST", "/api/link", dict[str, object], {})["url"]
-    link = f"{client.serving.url}/#code={str(code).partition('#code=')[2]}"
+    options = LinkOptions(**vars(parser().parse(args)))
+    link = new_link(ServerClient(options), options.person)
     notify("Open this link in a browser; it works once, within 15 minutes:\n")
     return say(f"{link}\n")
+
+
+def new_link(client: ServerClient, person: str | None = None) -> str:
+    """Return a link that signs one browser of a person in; None: of the owner.
+
+    Raises:
+        UsageError: the server knows no such person, or its token is different.
+        TransportError: the server does not answer.
+    """
+    body = {} if person is None else {"person": person}
+    code = client.ask("POST", "/api/link", dict[str, object], body)["url"]
+    return f"{client.serving.url}/#code={str(code).partition('#code=')[2]}"
 
 
 def parser() -> Parser:
     """Return the parser of the command."""
     made = Parser("link", "Print a link that signs one browser in to the server on this machine.", examples=EXAMPLES)
+    made.add_argument("--person", metavar="NAME", help="sign in this person, whom penstock people has added")
     add_options(made)
     return made

@@ -28,6 +28,8 @@ COMMANDS = {
     "mcp": "penstock.cli.mcp",
     "link": "penstock.cli.link",
     "chats": "penstock.cli.chats",
+    "people": "penstock.cli.people",
+    "audit": "penstock.cli.audit",
     "nodes": "penstock.cli.nodes",
     "last": "penstock.cli.last",
     "show": "penstock.cli.show",

@@ -10,6 +10,7 @@ import msgspec
 from psycopg.types.json import Jsonb
 
 from penstock.chat.cluster.nodes import OWN_TTL_SECONDS, seconds
+from penstock.chat.history.entries import OWNER
 from penstock.chat.store.columns import from_postgres, names
 from penstock.chat.store.logins import Browser, KnownLogins, TakenCode
 from penstock.chat.store.postgres.connections import Database
@@ -56,14 +57,14 @@ class SharedLogins:
         values = {"secrets": [it.secret for it in browsers], "times": [it.used_at for it in browsers]}
         await self._database.fetch(NOTE_USE, values)
 
-    async def put_code(self, code: bytes, seconds: float, by: str | None) -> None:
+    async def put_code(self, code: bytes, seconds: float, by: str | None, person: str = OWNER) -> None:
         """As `LoginStore.put_code`."""
-        await self._database.fetch(PUT_CODE, {"code": code, "seconds": seconds, "by": by})
+        await self._database.fetch(PUT_CODE, {"code": code, "seconds": seconds, "by": by, "person": person})
 
     async def take_code(self, code: bytes) -> TakenCode | None:
         """As `LoginStore.take_code`. If its acknowledgement is lost, the code is used up."""
         rows = await self._database.fetch(TAKE_CODE, {"code": code})
-        return TakenCode(rows[0][0]) if rows else None
+        return TakenCode(*rows[0]) if rows else None
 
 
 REGISTER = """
@@ -91,12 +92,12 @@ WHERE b.secret = u.secret AND b.used_at < u.used_at
 
 PUT_CODE = """
 WITH old AS (DELETE FROM codes WHERE until <= clock_timestamp())
-INSERT INTO codes (code, until, made_by)
-VALUES (%(code)s, clock_timestamp() + make_interval(secs => %(seconds)s), %(by)s::text)
+INSERT INTO codes (code, until, made_by, person)
+VALUES (%(code)s, clock_timestamp() + make_interval(secs => %(seconds)s), %(by)s::text, %(person)s)
 ON CONFLICT (code) DO NOTHING
 """
 
 TAKE_CODE = """
-WITH taken AS (DELETE FROM codes WHERE code = %(code)s RETURNING made_by, until)
-SELECT made_by FROM taken WHERE until > clock_timestamp()
+WITH taken AS (DELETE FROM codes WHERE code = %(code)s RETURNING made_by, person, until)
+SELECT made_by, person FROM taken WHERE until > clock_timestamp()
 """

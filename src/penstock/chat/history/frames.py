@@ -12,7 +12,7 @@ import msgspec
 
 from penstock import events as ev
 from penstock.chat.history.denied import DeniedAction, NeededAllow
-from penstock.chat.history.entries import Asker
+from penstock.chat.history.entries import OWNER, Asker
 from penstock.chat.turn import Assistant, Completed, FinalMessageStart, OpenQuestion, Streaming, Thinking
 
 TurnState = Literal["queued", "running", "completed"]
@@ -34,6 +34,8 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     model: str | None = None
     held: bool = False
     """True if it waits until a person releases it: the turn before it was stopped."""
+    person: str = msgspec.field(default_factory=lambda: OWNER)
+    """Person who asked for it."""
 
     # --- while it runs ---
     status: str | None = None
@@ -92,6 +94,7 @@ class PromptedFrame(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompt
     by: Asker
     asked_at: int
     key: str | None = None
+    person: str = msgspec.field(default_factory=lambda: OWNER)
 
 
 class HeldTurns(msgspec.Struct, frozen=True, tag="held"):

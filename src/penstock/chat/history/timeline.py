@@ -211,9 +211,12 @@ class Timeline:
                 self._event(what, self._live)
         elif isinstance(what, Prompted):
             view = TurnView(what.turn, what.text, what.by, what.key, asked_at=self._at, first=self.number)
+            view.person = what.person
             view.held = bool(self.held)  # it does not overtake those before it
             self.turns[what.turn] = view
-            self._change(what.turn, frames.PromptedFrame(what.turn, what.text, what.by, self._at, what.key))
+            self._change(
+                what.turn, frames.PromptedFrame(what.turn, what.text, what.by, self._at, what.key, what.person)
+            )
             if view.held:
                 self._show_held()
             self._forget()

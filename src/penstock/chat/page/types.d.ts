@@ -6,7 +6,9 @@ declare namespace Api {
     default_agent: string;
     allow: Array<string>;
     max_prompt_bytes: number;
+    person: PersonView;
     node?: string | null;
+    several?: boolean;
   }
 
   interface AgentView {
@@ -63,6 +65,7 @@ declare namespace Api {
     created_at: number;
     used_at: number;
     current: boolean;
+    person: string;
   }
 
   interface Called {
@@ -103,6 +106,7 @@ declare namespace Api {
     title?: string | null;
     model?: string | null;
     allow?: "all" | "ask" | "default" | "edits" | "own" | "read";
+    visibility?: "private" | "team";
     heartbeat?: Heartbeat | null;
   }
 
@@ -116,6 +120,8 @@ declare namespace Api {
     allow: "all" | "ask" | "default" | "edits" | "own" | "read";
     heartbeat: Heartbeat | null;
     home: string | null;
+    person: string;
+    visibility: "private" | "team";
     used_at: number;
     state: "idle" | "queued" | "running";
     asks: boolean;
@@ -355,6 +361,11 @@ declare namespace Api {
     home?: string | null;
     id?: string | null;
     depth?: number;
+    visibility?: "private" | "team";
+  }
+
+  interface NewLink {
+    person?: string | null;
   }
 
   interface NoBody {
@@ -418,6 +429,11 @@ declare namespace Api {
     wide?: boolean;
   }
 
+  interface PersonView {
+    name: string;
+    role: "member" | "owner" | "viewer";
+  }
+
   interface PlanItem {
     text: string;
     status: "completed" | "in_progress" | "pending";
@@ -454,6 +470,7 @@ declare namespace Api {
     by: "answer" | "heartbeat" | "person";
     asked_at: number;
     key?: string | null;
+    person?: string;
   }
 
   interface Readiness {
@@ -581,6 +598,7 @@ declare namespace Api {
     agent?: string | null;
     model?: string | null;
     held?: boolean;
+    person?: string;
     status?: string | null;
     reply?: string | null;
     question?: OpenQuestion | null;

@@ -37,6 +37,7 @@ from penstock.chat.service.validation import (
     allow_of,
     chat_id_of,
     check_max_chats,
+    check_max_turns,
     depth_of,
     key_of,
     made_title,
@@ -44,10 +45,11 @@ from penstock.chat.service.validation import (
     setting_of,
     text_of,
     title_of,
+    visibility_of,
 )
 from penstock.chat.service.webhooks import Webhooks
 from penstock.chat.store.protocol import ChatStore, StoreFailed, clock
-from penstock.chat.store.rows import ChatChanges, ChatRow, Heartbeat
+from penstock.chat.store.rows import ChatChanges, ChatRow, Heartbeat, Visibility
 from penstock.chat.store.state import StoreState
 from penstock.config.settings import Config
 from penstock.errors import UsageError
@@ -56,6 +58,14 @@ from penstock.run.history import History
 
 Sleep = Callable[[float], Awaitable[None]]
 """Function that waits for a number of seconds."""
+
+Sees = Callable[[ChatRow], bool]
+"""Function that returns whether somebody may see a chat."""
+
+
+def everything(chat: ChatRow) -> bool:
+    """Return True: for one who sees all chats."""
+    return True
 
 
 class Service:
@@ -146,18 +156,29 @@ class Service:
         """Return the time by the clock of entries, in milliseconds since 1970."""
         return self._shared.now()
 
-    def chats(self) -> list[ChatView]:
-        """Return all chats, the one used last first."""
-        return [view_of(chat, self._shared.this_node) for chat in self._chats.newest_first()]
+    def chats(self, sees: Sees = everything) -> list[ChatView]:
+        """Return the chats that one who `sees` them may see, the one used last first."""
+        found = [chat for chat in self._chats.newest_first() if sees(chat.row)]
+        return [view_of(chat, self._shared.this_node) for chat in found]
 
-    async def find(self, words: str) -> tuple[list[str], bool]:
+    async def find(self, words: str, sees: Sees = everything) -> tuple[list[str], bool]:
         """Return the ids of chats with a prompt that has these words, and whether all were looked at, as `Search.find`.
+
+        Only chats that one who `sees` them may see are looked at.
 
         Raises:
             Invalid: this cannot be searched for.
         """
         self._require_open()
-        return await self._search.find(self._chats.newest_first(), words)
+        return await self._search.find([chat for chat in self._chats.newest_first() if sees(chat.row)], words)
+
+    def row(self, id: str) -> ChatRow:
+        """Return the row of a chat.
+
+        Raises:
+            NoSuchChat: there is none of this id.
+        """
+        return self._chats.require(id).row
 
     @property
     def waiting(self) -> int:
@@ -229,12 +250,14 @@ class Service:
         foreign_id: str | None = None,
         depth: int = 0,
         id: str | None = None,
+        person: str = OWNER,
+        visibility: Visibility = "private",
     ) -> ChatView:
         """Create a chat. Its default directory is the first root; its default agent is that of the service.
 
         `home` is the node where the agent works: by default this one, or the one with the most free slots.
         `foreign_id` is the id by which `foreign_chats` finds it; `depth`: number of agents above the chat's. `id`: id
-        that the caller has chosen, 32 hexadecimal digits.
+        that the caller has chosen, 32 hexadecimal digits. The chat belongs to `person`.
 
         Raises:
             NoSuchAgent, Invalid, OutsideRoots, UntrustedDirectory, TooMany: the chat cannot be created.
@@ -258,6 +281,8 @@ class Service:
             home=place.home,
             foreign_id=foreign_id,
             depth=depth_of(depth),
+            person=person,
+            visibility=visibility_of(visibility),
         )
         return view_of(await self._chats.create(row), self._shared.this_node)
 
@@ -275,6 +300,7 @@ class Service:
             "title": title_of,
             "model": model_of,
             "allow": allow_of,
+            "visibility": visibility_of,
             "heartbeat": self._heartbeat,
         }
         values = {
@@ -300,20 +326,26 @@ class Service:
 
     # --- turns ---
 
-    async def prompt(self, id: str, text: str, *, key: str | None = None) -> tuple[int, bool]:
-        """Ask for a turn; return its number, and whether it is new.
+    async def prompt(
+        self, id: str, text: str, *, key: str | None = None, person: str = OWNER, most: int | None = None
+    ) -> tuple[int, bool]:
+        """Ask for a turn in the name of a person; return its number, and whether it is new.
+
+        `most`: maximum number of turns of this person that run or wait at once, in all chats.
 
         If one of the newest turns has this `key`, that turn is the result. When the call returns, the prompt is in the
         store, and its turn will begin exactly once, even after a crash.
 
         Raises:
             NoSuchChat: there is none of this id.
-            Invalid, ContentTooLarge, TooMany: the prompt is not valid, too large, or the queue is full.
+            Invalid, ContentTooLarge, TooMany: the prompt is not valid, too large, or the queue or `most` is full.
             StoreFailed: the prompt cannot be kept.
         """
         self._require_open()
         chat = self._chats.require(id)
-        turn, new = await chat.ask(self._text(text), key=key_of(key))
+        if most is not None:
+            check_max_turns(person, sum(it.count_open(person) for it in self._chats), most)
+        turn, new = await chat.ask(self._text(text), key=key_of(key), person=person)
         if chat.row.title is None:
             try:
                 made = ChatChanges(title=made_title(text))
@@ -322,7 +354,7 @@ class Service:
                 pass  # the next prompt gives the chat a title
         return turn, new
 
-    async def answer(self, id: str, question: str, text: str) -> int:
+    async def answer(self, id: str, question: str, text: str, *, person: str = OWNER) -> int:
         """Answer a question of the agent; return the turn that continues with the answer, or the new turn.
 
         Raises:
@@ -333,9 +365,9 @@ class Service:
         """
         self._require_open()
         chat = self._chats.require(id)
-        return await chat.answer(question, self._text(text))
+        return await chat.answer(question, self._text(text), person=person)
 
-    async def stop(self, id: str, turn: int | None = None, *, queued: bool = False) -> list[int]:
+    async def stop(self, id: str, turn: int | None = None, *, queued: bool = False, person: str = OWNER) -> list[int]:
         """Stop a turn or take it back from the queue; without `turn`, all of them. Return those that were stopped.
 
         With `queued`, turns are only taken back: the running turn continues, and is not returned.
@@ -345,9 +377,9 @@ class Service:
             StoreFailed: the request cannot be kept.
         """
         self._require_open()
-        return await self._chats.require(id).stop(turn, queued=queued)
+        return await self._chats.require(id).stop(turn, queued=queued, person=person)
 
-    async def release(self, id: str) -> list[int]:
+    async def release(self, id: str, *, person: str = OWNER) -> list[int]:
         """Release the turns that a stop holds back, and return them.
 
         Raises:
@@ -355,7 +387,7 @@ class Service:
             StoreFailed: the request cannot be kept.
         """
         self._require_open()
-        return await self._chats.require(id).release()
+        return await self._chats.require(id).release(person=person)
 
     async def retain(self, retention: Retention) -> dict[str, int]:
         """Drop the oldest turns of all chats that exceed the limits; return the last dropped entry of each chat.

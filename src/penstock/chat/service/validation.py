@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.adapter import Allow, Request, checked
 from penstock.chat.errors import ContentTooLarge, Invalid, TooMany
-from penstock.chat.store.rows import ChatSettings
+from penstock.chat.store.rows import ChatSettings, Visibility
 from penstock.errors import UsageError
 from penstock.run import inside
 
@@ -35,6 +35,25 @@ def check_max_chats(chats: int, limit: int) -> None:
     if chats >= limit:
         help = "delete some, or start penstock serve with more: --max-chats"
         raise TooMany(f"there are {limit:,} chats already", help=help)
+
+
+def check_max_turns(person: str, turns: int, limit: int) -> None:
+    """Check that the limit of a person allows one more turn. Raises: TooMany: the limit is reached."""
+    if turns >= limit:
+        what = f"{turns} turns of {person} run or wait already"
+        raise TooMany(what, help="wait until one of them has ended, or ask an owner of the server for a higher limit")
+
+
+def visibility_of(visibility: Any) -> Visibility:
+    """Return who sees a chat.
+
+    Raises:
+        Invalid: there is no such value.
+    """
+    if visibility not in get_args(Visibility):
+        raise Invalid("there is no such visibility", expected="private or team")
+    found: Visibility = visibility
+    return found
 
 
 def text_of(text: str, limit: int) -> str:

@@ -39,6 +39,8 @@ class TakenCode(NamedTuple):
 
     by: str | None
     """Secret of the browser that made its link; None if a node printed it."""
+    person: str = OWNER
+    """Person whom it signs in."""
 
 
 class LoginStore(Protocol):
@@ -60,8 +62,8 @@ class LoginStore(Protocol):
         """Store when these browsers were used last. One that was removed meanwhile is not added again."""
         ...
 
-    async def put_code(self, code: bytes, seconds: float, by: str | None) -> None:
-        """Add a code, by its SHA-256, that is valid for some seconds."""
+    async def put_code(self, code: bytes, seconds: float, by: str | None, person: str = OWNER) -> None:
+        """Add a code, by its SHA-256, that is valid for some seconds and signs a person in."""
         ...
 
     async def take_code(self, code: bytes) -> TakenCode | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -22,6 +22,10 @@ class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on: bool = True
 
 
+Visibility = Literal["private", "team"]
+"""Who sees a chat besides its person and the owners: nobody, or everybody."""
+
+
 class ChatFields(msgspec.Struct, frozen=True):
     """Fields of a chat that clients see as they are kept. Times are milliseconds since 1970."""
 
@@ -35,6 +39,9 @@ class ChatFields(msgspec.Struct, frozen=True):
     heartbeat: Heartbeat | None = None
     home: str | None = None
     """Name of the node on which the chat's agents run; None if there is one machine."""
+    person: str = OWNER
+    """Person to whom the chat belongs."""
+    visibility: Visibility = "private"
 
 
 class ChatRow(ChatFields, frozen=True):
@@ -44,8 +51,6 @@ class ChatRow(ChatFields, frozen=True):
     """Session id of the agent's conversation, once the agent has produced content in it."""
     heartbeat_since: int = 0
     """Time at which the heartbeat was set: the first prompt comes an interval later."""
-    person: str = OWNER
-    """Person to whom the chat belongs."""
     foreign_id: str | None = None
     """Id of the chat at a program of another protocol, after the protocol's name; None for a chat that is not one's."""
     depth: int = 0
@@ -58,6 +63,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     title: str | UnsetType | None = UNSET
     model: str | UnsetType | None = UNSET
     allow: Allow | UnsetType = UNSET
+    visibility: Visibility | UnsetType = UNSET
     heartbeat: Heartbeat | UnsetType | None = UNSET
 
     def fields(self) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from penstock.chat.store.rows import ChatRow
 from penstock.chat.web.doors.ai_sdk import UiOptions, UiStream, shown_before
 from penstock.chat.web.doors.openai_request import digest
 from penstock.chat.web.errors import NO_STORE
-from penstock.chat.web.foreign_turns import ForeignTurn, ForeignTurns, Key, wants_all
+from penstock.chat.web.foreign_turns import Caller, ForeignTurn, ForeignTurns, Key, wants_all
 from penstock.chat.web.schemas import UiMessage, UiRequest
+from penstock.chat.web.security import person_of
 
 PROTOCOL = "ai:"
 """Beginning of the foreign ids of these chats."""
@@ -37,14 +38,14 @@ async def chat(turns: ForeignTurns, request: Request, agent: str | None, body: U
     if body.trigger == "regenerate-message" or (body.message_id is not None and not is_answer):
         raise Invalid("an agent cannot take back what it has done", expected="a new message at the end of the chat")
     sdk, is_full = _shown(request)
-    depth = await turns.depth(request)
+    caller = await turns.caller(request)
     async with turns.asking:
-        row = _found(turns, body.id, agent, depth)
+        row = _found(turns, body.id, agent, caller)
         if is_answer:
             asked = await _answered(turns, row, body, last)
             message_id = last.id[:MAX_ID_CHARS]
         else:
-            asked = await _asked(turns, request, row, agent, body, depth)
+            asked = await _asked(turns, request, row, agent, body, caller)
             message_id = _message_id(asked)
     options = UiOptions(message_id, sdk, is_full, asked.since, asked.since)
     return _response(turns, request, asked, options)
@@ -56,7 +57,7 @@ async def stream(turns: ForeignTurns, request: Request, id: str) -> ASGIApp:
     Raises:
         NoSuchChat: there is no such chat.
     """
-    row = _require(turns, id)
+    row = _require(turns, id, request)
     sdk, is_full = _shown(request)
     timeline = await turns.service.log(row.id).open()
     turn = _current(timeline)
@@ -68,13 +69,14 @@ async def stream(turns: ForeignTurns, request: Request, id: str) -> ASGIApp:
     return _response(turns, request, asked, options)
 
 
-async def stop(turns: ForeignTurns, id: str) -> list[int]:
+async def stop(turns: ForeignTurns, request: Request, id: str) -> list[int]:
     """Stop the turns of a chat, and return their numbers.
 
     Raises:
         NoSuchChat: there is no such chat.
     """
-    return await turns.service.stop(_require(turns, id).id)
+    row = _require(turns, id, request)
+    return await turns.service.stop(row.id, person=row.person)
 
 
 def _response(turns: ForeignTurns, request: Request, asked: ForeignTurn, options: UiOptions) -> ASGIApp:
@@ -104,21 +106,21 @@ def _shown(request: Request) -> tuple[int, bool]:
     return int(sdk), wants_all(request)
 
 
-def _found(turns: ForeignTurns, id: str, agent: str | None = None, depth: int = 0) -> ChatRow | None:
+def _found(turns: ForeignTurns, id: str, agent: str | None, caller: Caller) -> ChatRow | None:
     foreign_id = f"{PROTOCOL}{id}"
-    found = (row for row, _ in turns.service.foreign_chats(foreign_id, depth=depth) if row.foreign_id == foreign_id)
+    found = (row for row, _ in turns.chats(caller, foreign_id) if row.foreign_id == foreign_id)
     return next((row for row in found if agent in (None, row.agent)), None)
 
 
-def _require(turns: ForeignTurns, id: str) -> ChatRow:
-    row = _found(turns, id)
+def _require(turns: ForeignTurns, id: str, request: Request) -> ChatRow:
+    row = _found(turns, id, None, Caller(person_of(request).name, 0))
     if row is None:
         raise NoSuchChat(id)
     return row
 
 
 async def _asked(
-    turns: ForeignTurns, request: Request, row: ChatRow | None, agent: str | None, body: UiRequest, depth: int
+    turns: ForeignTurns, request: Request, row: ChatRow | None, agent: str | None, body: UiRequest, caller: Caller
 ) -> ForeignTurn:
     last = body.messages[-1]
     text = _text(last)
@@ -132,7 +134,7 @@ async def _asked(
             cwd=request.headers.get("x-penstock-cwd"),
             title=made_title(text),
             foreign_id=f"{PROTOCOL}{body.id}",
-            depth=depth,
+            caller=caller,
         )
     if body.model is not None and body.model != row.model:
         await turns.service.change(row.id, model=body.model)

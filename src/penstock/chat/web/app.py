@@ -11,6 +11,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.chat.web import openapi, schemas, security
+from penstock.chat.web.audited import Audited
 from penstock.chat.web.errors import MethodNotAllowed, NotFound
 from penstock.chat.web.handlers import Api
 from penstock.chat.web.middleware import NAMED, PRIVATE, Middleware
@@ -73,13 +74,18 @@ class _Place:
         if address is None:
             raise MethodNotAllowed(self._allowed)
         arguments = _ids(scope)
-        if address.body is not None:
-            arguments["body"] = await schemas.read(request, address.body)
-            self._api.security.check_still(scope)
-        if "chat" in arguments:
-            await self._api.service.node.find(arguments["chat"])
-        does: Callable[..., Awaitable[ASGIApp]] = getattr(self._api, address.does)
-        answer = await does(request, **arguments)
+        audited = Audited(self._api.audit, request, address, arguments)
+        with audited:
+            chat: str | None = arguments.get("chat")
+            if chat is not None:
+                await self._api.service.node.find(chat)
+            self._api.check(request, address.right, chat)
+            if address.body is not None:
+                arguments["body"] = await schemas.read(request, address.body)
+                self._api.security.check_still(scope)
+                self._api.check(request, address.right, chat)  # again: a body may take its time
+            does: Callable[..., Awaitable[ASGIApp]] = getattr(self._api, address.does)
+            answer = await does(request, **arguments)
         await answer(scope, receive, send)
 
 

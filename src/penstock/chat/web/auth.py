@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from penstock.chat.history.entries import OWNER
+from penstock.chat.people.persons import OWNING, People, Person
 from penstock.chat.store.logins import Browser, LoginStore
 from penstock.chat.store.protocol import StoreFailed
 from penstock.chat.web.browsers import Browsers
@@ -111,6 +113,8 @@ class Code(NamedTuple):
     until: float
     by: Browser | None
     """Browser that made the link: once it is signed out, the link is invalid."""
+    person: str = OWNER
+    """Person whom it signs in."""
 
 
 class Failures:
@@ -146,12 +150,14 @@ class Logins:
         *,
         browsers: Path | None = None,
         shared: LoginStore | None = None,
+        people: People | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
         """`cookie`: name of the cookie. `browsers`: file of the browsers that are signed in.
 
-        `shared`: store of the logins of several nodes, instead of the file.
+        `shared`: store of the logins of several nodes, instead of the file. `people`: who may use the server; None: the
+        owner alone.
 
         `clock` counts seconds; `now` returns seconds since 1970.
 
@@ -160,10 +166,11 @@ class Logins:
         """
         self.cookie = cookie
         self.browsers: Browsers = Browsers(browsers, token, now, shared=shared)
+        self.people: People = people or People()
         self._shared = shared
         self._tokens: frozenset[bytes] = frozenset()
-        self._relying: dict[Callable[[], None], bytes | None] = {}
-        """Callbacks that end streams and requests of a shared login, with the hash of a token or None."""
+        self._relying: dict[Callable[[], None], Callable[[], bool]] = {}
+        """Callbacks that end streams, each with what returns whether its stream may go on."""
         self._reads = 0  # how often the store was read
         self._reading = asyncio.Lock()
         self._token = token.encode()
@@ -180,6 +187,19 @@ class Logins:
     def is_token(self, token: str) -> bool:
         """Return whether this is the token of this node or a known one of another node, as `is_own_token`."""
         return self.is_own_token(token) or (self.is_current and _hashed(token) in self._tokens)
+
+    def with_token(self, token: str) -> Person | None:
+        """Return the person who has this token: the owner, if it is that of a node."""
+        return OWNING if self.is_token(token) else self.people.with_token(token)
+
+    def limit_of(self, name: str) -> int | None:
+        """Return the maximum number of turns of a person that run or wait at once; None for no limit of their own."""
+        person = self.people.find(name)
+        return None if person is None else person.max_runs
+
+    def person_of(self, browser: Browser) -> Person | None:
+        """Return the person of a browser; None if they were removed."""
+        return self.people.find(browser.person)
 
     # --- dependence on other nodes ---
 
@@ -201,19 +221,19 @@ class Logins:
             )
 
     @contextlib.contextmanager
-    def relied_on(self, token: str | None, call: Callable[[], None]) -> Iterator[None]:
-        """Run `call` as soon as this node does not know who is signed in, or the token of another node is not valid."""
-        if not self.is_current:
+    def relied_on(self, is_valid: Callable[[], bool], call: Callable[[], None]) -> Iterator[None]:
+        """Run `call` as soon as `is_valid` returns False, or this node does not know who is signed in."""
+        if not (self.is_current and is_valid()):
             call()
-        self._relying[call] = None if token is None else _hashed(token)
+        self._relying[call] = is_valid
         try:
             yield
         finally:
             del self._relying[call]
 
     def _end_what_relies(self) -> None:
-        for call, token in [*self._relying.items()]:
-            if not self.is_current or (token is not None and token not in self._tokens):
+        for call, is_valid in [*self._relying.items()]:
+            if not (self.is_current and is_valid()):
                 call()
 
     # --- changes by other nodes ---
@@ -234,10 +254,14 @@ class Logins:
         return True
 
     async def follow(self) -> None:
-        """Read the logins of other nodes again and again, until cancelled; end what relies on one that is over."""
+        """Read the logins of other nodes and the people again and again, until cancelled.
+
+        End what relies on a login that is over, and sign the browsers of people out who were removed.
+        """
         looking = asyncio.create_task(self._look_again())
         try:
-            while await self._read_quietly():
+            while True:
+                await self._read_quietly()
                 await asyncio.sleep(FOLLOW_SECONDS)
         finally:
             looking.cancel()
@@ -245,34 +269,50 @@ class Logins:
     async def _look_again(self) -> None:
         while True:  # beside the reads: one of a database that does not answer takes some seconds
             await asyncio.sleep(LOOK_SECONDS)
+            if self._shared is None and not self.people.are_several:
+                continue  # there is nothing that others can end
             self._end_what_relies()
+            with contextlib.suppress(StoreUnavailable):  # the next look tries again; no request of theirs is accepted
+                await self.sign_out_removed()
 
-    async def _read_quietly(self) -> bool:
-        try:
-            return await self.read_again()
-        except StoreFailed:
-            return True
+    async def sign_out_removed(self) -> None:
+        """Sign the browsers of people out who were removed.
+
+        Raises:
+            StoreUnavailable: they cannot be signed out.
+        """
+        known = {person.name for person in self.people.all()}
+        if gone := [browser for browser in self.browsers.listed() if browser.person not in known]:
+            await self.browsers.sign_out(gone)
+
+    async def _read_quietly(self) -> None:
+        with contextlib.suppress(StoreFailed):
+            await self.read_again()
 
     # --- one-time codes ---
 
-    def new_code(self, by: Browser | None = None) -> str:
-        """Return a code that signs one browser in, once, within `CODE_SECONDS`; `by`: the browser that requests it."""
+    def new_code(self, by: Browser | None = None, person: str | None = None) -> str:
+        """Return a code that signs one browser of a person in, once, within `CODE_SECONDS`.
+
+        `by`: the browser that requests it. By default, the person is that of `by`, or the owner.
+        """
         code = secrets.token_urlsafe(CODE_BYTES)
-        self._codes[_hashed(code)] = Code(self._clock() + CODE_SECONDS, by)
+        self._codes[_hashed(code)] = Code(self._clock() + CODE_SECONDS, by, _of(by, person))
         while len(self._codes) > MAX_CODES:
             del self._codes[next(iter(self._codes))]
         return code
 
-    async def make_code(self, by: Browser | None = None) -> str:
+    async def make_code(self, by: Browser | None = None, person: str | None = None) -> str:
         """Return a code, as `new_code`, that is valid at all nodes.
 
         Raises:
             StoreFailed: it cannot be stored.
         """
         if self._shared is None:
-            return self.new_code(by)
+            return self.new_code(by, person)
         code = secrets.token_urlsafe(CODE_BYTES)
-        await self._shared.put_code(_hashed(code), CODE_SECONDS, by.secret if by is not None else None)
+        secret = by.secret if by is not None else None
+        await self._shared.put_code(_hashed(code), CODE_SECONDS, secret, _of(by, person))
         return code
 
     async def _take_code(self, code: str | None) -> Code | None:
@@ -286,14 +326,16 @@ class Logins:
         if taken is None:
             return None
         await self.read_again()
-        return Code(self._clock() + CODE_SECONDS, self.browsers.with_secret(taken.by) if taken.by else None)
+        by = self.browsers.with_secret(taken.by) if taken.by else None
+        return Code(self._clock() + CODE_SECONDS, by, taken.person)
 
     async def _give_back(self, code: str | None, found: Code) -> None:
         if self._shared is None:
             self._codes[_hashed(code)] = found
         else:
             with contextlib.suppress(StoreFailed):
-                await self._shared.put_code(_hashed(code), CODE_SECONDS, found.by.secret if found.by else None)
+                by = found.by.secret if found.by else None
+                await self._shared.put_code(_hashed(code), CODE_SECONDS, by, found.person)
 
     # --- signing in ---
 
@@ -318,14 +360,18 @@ class Logins:
         """
         found = None
         if token is not None:
-            is_right = self.is_token(token) or (await self.read_again() and self.is_token(token))
+            person = self.with_token(token)
+            if person is None and await self.read_again():
+                person = self.with_token(token)
         else:
             found = await self._take_code(code)
-            is_right = found is not None
+            person = self.people.find(found.person) if found is not None else None
         made = None
-        if is_right:
+        if person is not None:
             try:
-                made = cookie or await self.browsers.sign_in(name, secure=secure, by=found and found.by)
+                made = cookie if cookie is not None and self._is_of(cookie, person) else None
+                by = found and found.by
+                made = made or await self.browsers.sign_in(name, secure=secure, by=by, person=person.name)
             except BaseException:
                 if found is not None:
                     await self._give_back(code, found)
@@ -333,6 +379,10 @@ class Logins:
         if made is None:
             raise self._failure(peer, code, token)
         return made
+
+    def _is_of(self, cookie: str, person: Person) -> bool:
+        browser = self.browsers.find(cookie)
+        return browser is not None and browser.person == person.name
 
     def _failure(self, peer: str, code: str | None, token: str | None) -> Unauthorized | RateLimited:
         wait = self._failures.add(peer, _hashed(token if code is None else code), self._clock())
@@ -345,6 +395,10 @@ class Logins:
             expected=f"a link that is not older than {CODE_SECONDS // 60} minutes, once",
             help="enter the token, or make a new link where you are logged in",
         )
+
+
+def _of(by: Browser | None, person: str | None) -> str:
+    return person or (by.person if by is not None else OWNER)
 
 
 def _hashed(secret: str | None) -> bytes:

@@ -159,14 +159,18 @@ class Browsers:
 
     # --- changes ---
 
-    async def sign_in(self, name: str, *, secure: bool = False, by: Browser | None = None) -> str | None:
-        """Sign a browser in and return its cookie; None if `by`, which made the link to it, was signed out meanwhile.
+    async def sign_in(
+        self, name: str, *, secure: bool = False, by: Browser | None = None, person: str | None = None
+    ) -> str | None:
+        """Sign a browser of a person in and return its cookie; by default, the person is that of `by`, or the owner.
+
+        Return None if `by`, which made the link to it, was signed out meanwhile.
 
         Raises:
             StoreUnavailable: the file cannot be written, and the browser is not signed in.
         """
         cookie, now = secrets.token_urlsafe(SECRET_BYTES), self._milliseconds()
-        person = by.person if by is not None else OWNER
+        person = person or (by.person if by is not None else OWNER)
         browser = Browser(secrets.token_hex(8), _hashed(cookie), name, secure, now, now, person)
         async with self._changing:
             if by is not None and not self.has(by):

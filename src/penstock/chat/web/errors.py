@@ -20,6 +20,7 @@ TITLES = {
     "invalid": "The request is invalid",
     "unauthorized": "Authentication is required",
     "forbidden": "The request is not allowed",
+    "not_allowed": "The person may not do this",
     "not_found": "Not found",
     "method_not_allowed": "The method is not allowed",
     "request_timeout": "The request timed out",

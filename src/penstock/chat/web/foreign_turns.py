@@ -22,13 +22,14 @@ from penstock.adapter import Allow
 from penstock.chat.errors import ChatError, Invalid, NoSuchChat
 from penstock.chat.history.entries import Numbered
 from penstock.chat.history.frames import TurnView
+from penstock.chat.people.persons import Person
 from penstock.chat.service.log.chat_log import STORE_ERRORS
 from penstock.chat.service.service import Service
 from penstock.chat.store.protocol import UnknownChat
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.web.broadcast import ChatClient, Watch, Watches
 from penstock.chat.web.errors import NO_STORE, Forbidden
-from penstock.chat.web.security import Security, network_of
+from penstock.chat.web.security import Security, network_of, person_of
 from penstock.chat.web.sse import HEADERS, hang_up
 from penstock.core.bounded import BoundedDict
 from penstock.run import inside
@@ -85,6 +86,14 @@ class ForeignTurn(NamedTuple):
     """Number of the last entry that the program has seen, if the turn goes on with its answer to a question."""
 
 
+class Caller(NamedTuple):
+    """Who sends the request of a program."""
+
+    person: str
+    depth: int
+    """Number of agents above: 0 for a program that is no agent's."""
+
+
 class Key(NamedTuple):
     """Name of a request, by which a repeat is recognized: `stem`, or a name that begins with it."""
 
@@ -125,8 +134,19 @@ def wants_all(request: Request) -> bool:
 class ForeignTurns:
     """Turns that programs of other protocols submit."""
 
-    def __init__(self, service: Service, watches: Watches, security: Security, *, ping: float, patience: float) -> None:
+    def __init__(
+        self,
+        service: Service,
+        watches: Watches,
+        security: Security,
+        *,
+        sees: Callable[[str, Person], bool],
+        ping: float,
+        patience: float,
+    ) -> None:
+        """`sees` returns whether a person may see the chat of an id. `ping` and `patience` are as in `TurnResponse`."""
         self.service: Service = service
+        self._sees = sees
         self.asking: asyncio.Lock = asyncio.Lock()
         """Lock of one request from finding its chat to its prompt, so that another one finds both."""
         self._watches = watches
@@ -136,8 +156,8 @@ class ForeignTurns:
         self._answers: BoundedDict[str, GivenAnswer] = BoundedDict(MAX_ANSWERS)
         self._leaving: set[asyncio.Task[None]] = set()
 
-    async def depth(self, request: Request) -> int:
-        """Return the depth of the program that asks: 0, or that of the agent which it belongs to.
+    async def caller(self, request: Request) -> Caller:
+        """Return the person whose program asks, and its depth: 0, or that of the agent which it belongs to.
 
         Raises:
             Forbidden: the agent may ask for no other one.
@@ -152,7 +172,11 @@ class ForeignTurns:
                 expected=f"agents that ask for others, {inside.MAX_DEPTH} deep at most",
                 help="give the agent another address for its model than this server",
             )
-        return found
+        return Caller(person_of(request).name, found)
+
+    def chats(self, caller: Caller, foreign_id: str) -> list[tuple[ChatRow, TurnView | None]]:
+        """Return the chats of a caller, as `Service.foreign_chats`."""
+        return self.service.foreign_chats(foreign_id, depth=caller.depth, person=caller.person)
 
     async def begin(
         self,
@@ -164,7 +188,7 @@ class ForeignTurns:
         cwd: str | None,
         title: str | None,
         foreign_id: str,
-        depth: int,
+        caller: Caller,
     ) -> ForeignTurn:
         """Create a chat at the level of programs, and submit its first turn.
 
@@ -180,7 +204,8 @@ class ForeignTurns:
             title=title,
             allow=self._level(name),
             foreign_id=foreign_id,
-            depth=depth,
+            depth=caller.depth,
+            person=caller.person,
         )
         return await self.ask(self.service.log(made.id).row, prompt, key)
 
@@ -207,7 +232,9 @@ class ForeignTurns:
         running = timeline.running
         if running is not None and running.question is not None and running.state != "completed":
             return await self.answer(chat, running.question.id, text, key)
-        turn, _ = await self.service.prompt(chat.id, text, key=key.new())
+        turn, _ = await self.service.prompt(
+            chat.id, text, key=key.new(), person=chat.person, most=self._security.logins.limit_of(chat.person)
+        )
         return ForeignTurn(chat.id, turn)
 
     async def answer(self, chat: ChatRow, question: str, text: str, key: Key) -> ForeignTurn:
@@ -217,7 +244,7 @@ class ForeignTurns:
             Forbidden, ChatError: as `ask`.
         """
         self._check(chat)
-        turn = await self.service.answer(chat.id, question, text)
+        turn = await self.service.answer(chat.id, question, text, person=chat.person)
         asked = ForeignTurn(chat.id, turn, (await self.service.log(chat.id).open()).number)
         self._answers[chat.id] = GivenAnswer(key.stem, self.service.now(), asked)
         return asked
@@ -258,7 +285,7 @@ class ForeignTurns:
         `stops`: the turn is stopped if the program disconnects.
         """
         leave = partial(self._leave, asked) if stops else None
-        watched = partial(self._security.watched, request)
+        watched = partial(self._security.watched, request, sees=partial(self._sees, asked.chat))
         return TurnResponse(
             self.service,
             self._watches,

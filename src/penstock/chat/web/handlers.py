@@ -17,10 +17,13 @@ from starlette.types import ASGIApp
 from penstock import events as ev
 from penstock._version import __version__
 from penstock.adapter import Allow
-from penstock.chat.errors import Conflicting, Invalid
+from penstock.chat.errors import Conflicting, Invalid, NoSuchChat
 from penstock.chat.history.details import details_of
+from penstock.chat.people.audit import Audit
+from penstock.chat.people.persons import Person
+from penstock.chat.people.rights import Right, check, is_owner, may_read
 from penstock.chat.runs.service import Runs
-from penstock.chat.service.service import Service
+from penstock.chat.service.service import Sees, Service
 from penstock.chat.store.database import free_bytes
 from penstock.chat.store.logins import Browser
 from penstock.chat.web import metrics, schemas
@@ -29,7 +32,7 @@ from penstock.chat.web.browsers import name_of
 from penstock.chat.web.doors.atif import turn_trajectory
 from penstock.chat.web.errors import NO_STORE, NoSuchBrowser
 from penstock.chat.web.process_figures import process_figures
-from penstock.chat.web.security import BROWSER, LOOPBACK, Security, is_https, peer_of
+from penstock.chat.web.security import BROWSER, LOOPBACK, Security, is_https, peer_of, person_of
 from penstock.chat.web.sse import HEADERS, PING_SECONDS, SEND_SECONDS, EventStream
 
 if TYPE_CHECKING:
@@ -57,10 +60,15 @@ class Api:
         security: Security,
         runs: Runs,
         *,
+        audit: Audit | None = None,
         ping: float = PING_SECONDS,
         patience: float = SEND_SECONDS,
     ) -> None:
-        """`ping` and `patience` are those of `EventStream`, in seconds."""
+        """`audit`: record of what persons do; None: none.
+
+        `ping` and `patience` are those of `EventStream`, in seconds.
+        """
+        self.audit: Audit = audit or Audit(None)
         self.service = service
         self.watches = watches
         self.security = security
@@ -68,6 +76,16 @@ class Api:
         self.openapi = b"{}"
         self._ping = ping
         self._patience = patience
+
+    def check(self, request: Request, right: Right, chat: str | None) -> None:
+        """Check that the person who sent a request has a right, for a chat if the right depends on one.
+
+        Raises:
+            NoSuchChat: there is no such chat, or the person may not see it.
+            NotAllowed: the person does not have the right.
+        """
+        if right != "public":
+            check(person_of(request), right, None if chat is None else self.service.row(chat))
 
     # --- the server ---
 
@@ -90,11 +108,17 @@ class Api:
 
     async def about(self, request: Request) -> Response:
         """Return the description of this server. The browser's cookie is renewed for its full lifetime."""
-        limits = self.service.limits
+        limits, person = self.service.limits, person_of(request)
         default = await asyncio.to_thread(self.service.agents.default)
         answer = _json(
             schemas.About(
-                __version__, default, [*get_args(Allow)], limits.max_prompt_bytes, self.service.this_node.home
+                __version__,
+                default,
+                [*get_args(Allow)],
+                limits.max_prompt_bytes,
+                schemas.PersonView(person.name, person.role),
+                self.service.this_node.home,
+                len(self.security.logins.people.all()) > 1,
             )
         )
         browser = _browser(request)
@@ -131,42 +155,57 @@ class Api:
         return self._with_cookie(cookie, secure=secure)
 
     async def log_out(self, request: Request, body: schemas.Logout) -> Response:
-        """Sign out this browser, or all browsers, and delete the cookie."""
-        browsers, browser = self.security.logins.browsers, _browser(request)
-        if body.everywhere:
+        """Sign out this browser, or all browsers of the person, and delete the cookie. An owner signs everybody out."""
+        browsers, browser, person = self.security.logins.browsers, _browser(request), person_of(request)
+        if body.everywhere and is_owner(person):
             await browsers.sign_out_all()
+        elif body.everywhere:
+            await browsers.read_again()
+            await browsers.sign_out([it for it in browsers.listed() if it.person == person.name])
         elif browser is not None:
             await browsers.sign_out([browser])
         return self._with_cookie("", secure=is_https(request))
 
     async def browsers(self, request: Request) -> Response:
-        """Return the browsers that are signed in."""
+        """Return the browsers of the person that are signed in; to an owner, those of everybody."""
         own = _browser(request)
-        found = self.security.logins.browsers.listed()
-        return _json(
-            {"browsers": [schemas.BrowserView(it.id, it.name, it.created_at, it.used_at, it is own) for it in found]}
-        )
+        views = [
+            schemas.BrowserView(it.id, it.name, it.created_at, it.used_at, it is own, it.person)
+            for it in self._browsers(request)
+        ]
+        return _json({"browsers": views})
 
     async def revoke(self, request: Request, browser: str) -> Response:
         """Sign one browser out."""
-        browsers = self.security.logins.browsers
-        found = next((it for it in browsers.listed() if it.id == browser), None)
+        found = next((it for it in self._browsers(request) if it.id == browser), None)
         if found is None:
             raise NoSuchBrowser
-        await browsers.sign_out([found])
+        await self.security.logins.browsers.sign_out([found])
         if found is _browser(request):
             return self._with_cookie("", secure=is_https(request))
         return Response(status_code=204, headers=NO_STORE)
+
+    def _browsers(self, request: Request) -> list[Browser]:
+        person = person_of(request)
+        found = self.security.logins.browsers.listed()
+        return [it for it in found if is_owner(person) or it.person == person.name]
 
     def _with_cookie(self, value: str, *, secure: bool) -> Response:
         cookie = self.security.set_cookie(value, secure=secure)
         return Response(status_code=204, headers={**NO_STORE, "Set-Cookie": cookie})
 
-    async def link(self, request: Request, body: schemas.NoBody) -> Response:
-        """Make a one-time link, to the address that the request was sent to."""
+    async def link(self, request: Request, body: schemas.NewLink) -> Response:
+        """Make a one-time link to the address that the request was sent to, for the person or, by an owner, another."""
+        person = person_of(request)
+        name = body.person if body.person is not None else person.name
+        if name != person.name:
+            check(person, "operate")
+        if self.security.logins.people.find(name) is None:
+            raise Invalid("there is no person of this name", help="penstock people lists them")
+        by = _browser(request) if name == person.name else None
         scheme = "https" if is_https(request) else "http"
         place = f"{scheme}://{request.headers['host']}"
-        code = await self.security.logins.make_code(_browser(request))
+        code = await self.security.logins.make_code(by, name)
         allowed = sorted({*self.security.hosts} - {*LOOPBACK})
         return _json(schemas.Link(f"{place}/#code={code}", socket.gethostname(), allowed))
 
@@ -197,12 +236,14 @@ class Api:
     # --- chats ---
 
     async def chats(self, request: Request) -> Response:
-        """Return all chats."""
-        return _json({"chats": self.service.chats()})
+        """Return the chats that the person may see."""
+        return _json({"chats": self.service.chats(_sees(request))})
 
     async def find(self, request: Request) -> Response:
         """Find chats by words of their prompts."""
-        return _json(schemas.FoundChats(*await self.service.find(request.query_params.get("words", ""))))
+        return _json(
+            schemas.FoundChats(*await self.service.find(request.query_params.get("words", ""), _sees(request)))
+        )
 
     async def create(self, request: Request, body: schemas.NewChat) -> Response:
         """Create a chat."""
@@ -215,6 +256,8 @@ class Api:
             home=body.home,
             id=body.id,
             depth=body.depth,
+            person=person_of(request).name,
+            visibility=body.visibility,
         )
         return _json(made, 201, {"Location": f"/api/chats/{made.id}"})
 
@@ -223,7 +266,9 @@ class Api:
         return _json(self.service.chat(chat))
 
     async def change(self, request: Request, chat: str, body: schemas.Changes) -> Response:
-        """Change a chat and return it."""
+        """Change a chat and return it. Who sees it is decided by its person or an owner."""
+        if body.visibility is not msgspec.UNSET:
+            self.check(request, "manage", chat)
         return _json(await self.service.change(chat, **body.fields()))
 
     async def delete(self, request: Request, chat: str) -> Response:
@@ -238,7 +283,8 @@ class Api:
         key = request.headers.get("idempotency-key")
         if key is not None and not KEY.fullmatch(key):
             raise Invalid("the Idempotency-Key cannot be this", expected="1 to 200 visible characters of ASCII")
-        turn, is_new = await self.service.prompt(chat, body.text, key=key)
+        person = person_of(request)
+        turn, is_new = await self.service.prompt(chat, body.text, key=key, person=person.name, most=person.max_runs)
         return _json(schemas.TurnNumber(turn), 202 if is_new else 200)
 
     async def turns(self, request: Request, chat: str) -> Response:
@@ -285,26 +331,35 @@ class Api:
 
     async def stop(self, request: Request, chat: str, body: schemas.Stop) -> Response:
         """Stop a turn, or all, and return the numbers of the stopped turns."""
-        return _json(schemas.TurnNumbers(await self.service.stop(chat, body.turn, queued=body.queued)), 202)
+        found = await self.service.stop(chat, body.turn, queued=body.queued, person=person_of(request).name)
+        return _json(schemas.TurnNumbers(found), 202)
 
     async def release(self, request: Request, chat: str, body: schemas.NoBody) -> Response:
         """Release the turns that a stop holds back, and return their numbers."""
-        return _json(schemas.TurnNumbers(await self.service.release(chat)), 202)
+        return _json(schemas.TurnNumbers(await self.service.release(chat, person=person_of(request).name)), 202)
 
     async def answer(self, request: Request, chat: str, body: schemas.AnswerBody) -> Response:
         """Answer a question and return the number of the turn that continues."""
-        return _json(schemas.TurnNumber(await self.service.answer(chat, body.id, body.answer)), 202)
+        turn = await self.service.answer(chat, body.id, body.answer, person=person_of(request).name)
+        return _json(schemas.TurnNumber(turn), 202)
 
     async def events(self, request: Request, chat: str) -> ASGIApp:
         """Return the event stream of a chat."""
         self.service.chat(chat)
-        return self._stream(request, chat)
+        return self._stream(request, chat, sees=partial(self._sees_chat, chat))
+
+    def _sees_chat(self, chat: str, person: Person) -> bool:
+        """Return whether a person may still see a chat. The end of one that is deleted is for all who watch it."""
+        try:
+            return may_read(person, self.service.row(chat))
+        except NoSuchChat:
+            return True
 
     # --- documents and loops ---
 
     async def list_runs(self, request: Request) -> Response:
-        """Return all documents and loops."""
-        return _json({"runs": await self.runs.listed()})
+        """Return all documents and loops; none to one who is no owner, as they are the owner's."""
+        return _json({"runs": await self.runs.listed() if is_owner(person_of(request)) else []})
 
     async def run(self, request: Request, run: str) -> Response:
         """Return one document or loop."""
@@ -380,16 +435,29 @@ class Api:
         """Stop the turns of a chat of the AI SDK, and return their numbers."""
         from penstock.chat.web import ai_sdk_api
 
-        return _json(schemas.TurnNumbers(await ai_sdk_api.stop(self.foreign_turns, foreign)), 202)
+        return _json(schemas.TurnNumbers(await ai_sdk_api.stop(self.foreign_turns, request, foreign)), 202)
 
     @cached_property
     def foreign_turns(self) -> ForeignTurns:
         """Turns that programs of other protocols ask for."""
         from penstock.chat.web.foreign_turns import ForeignTurns
 
-        return ForeignTurns(self.service, self.watches, self.security, ping=self._ping, patience=self._patience)
+        return ForeignTurns(
+            self.service,
+            self.watches,
+            self.security,
+            sees=self._sees_chat,
+            ping=self._ping,
+            patience=self._patience,
+        )
 
-    def _stream(self, request: Request, name: str, log: Callable[[], WatchedLog] | None = None) -> ASGIApp:
+    def _stream(
+        self,
+        request: Request,
+        name: str,
+        log: Callable[[], WatchedLog] | None = None,
+        sees: Callable[[Person], bool] = is_owner,
+    ) -> ASGIApp:
         if request.method == "HEAD":
             return _Heads()
         last = request.headers.get("last-event-id") or request.query_params.get("after") or ""
@@ -403,8 +471,13 @@ class Api:
             log=log,
             ping=self._ping,
             patience=self._patience,
-            watched=partial(self.security.watched, request),
+            watched=partial(self.security.watched, request, sees=sees),
         )
+
+
+def _sees(request: Request) -> Sees:
+    """Return a function that returns whether the person who sent a request may see a chat."""
+    return partial(may_read, person_of(request))
 
 
 def _format(request: Request) -> str:

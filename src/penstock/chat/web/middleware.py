@@ -89,7 +89,7 @@ class Middleware:
                     await Response(status_code=204, headers=security.preflight(foreign))(scope, receive, sent)
                     return
             if (request.method, scope["path"]) not in self._public:
-                scope[security.BROWSER] = await self._security.identify(request, foreign)
+                scope[security.PERSON], scope[security.BROWSER] = await self._security.identify(request, foreign)
                 logged_in: Callable[[], None] = scope.get("state", {}).get("logged_in", _ignore)
                 logged_in()
             if self.watches.ending:

@@ -19,7 +19,7 @@ from penstock.chat.web.doors import openai_request
 from penstock.chat.web.doors.openai import ChatCompletion, CompletionOptions
 from penstock.chat.web.doors.openai_request import TextMessage
 from penstock.chat.web.errors import NO_STORE, NoSuchModel
-from penstock.chat.web.foreign_turns import ForeignTurn, ForeignTurns, Key, wants_all
+from penstock.chat.web.foreign_turns import Caller, ForeignTurn, ForeignTurns, Key, wants_all
 from penstock.chat.web.schemas import CompletionModel, CompletionModels, CompletionRequest
 
 PROTOCOL = "openai:"
@@ -60,9 +60,9 @@ async def complete(turns: ForeignTurns, request: Request, body: CompletionReques
         return _at_once(body, answer)
     openai_request.check(body)
     is_full = wants_all(request)
-    depth = await turns.depth(request)
+    caller = await turns.caller(request)
     async with turns.asking:
-        asked = await _asked(turns, request, body, depth)
+        asked = await _asked(turns, request, body, caller)
     is_stream = bool(body.stream)
     options = CompletionOptions(
         id=f"chatcmpl-{asked.chat}-{asked.turn}",
@@ -84,7 +84,7 @@ def _at_once(body: CompletionRequest, answer: str) -> Response:
     return Response(msgspec.json.encode(found), headers=NO_STORE, media_type="application/json")
 
 
-async def _asked(turns: ForeignTurns, request: Request, body: CompletionRequest, depth: int) -> ForeignTurn:
+async def _asked(turns: ForeignTurns, request: Request, body: CompletionRequest, caller: Caller) -> ForeignTurn:
     agent, model = _agent(turns, body.model)
     key = _key(request, body)
     messages = openai_request.said(body.messages)
@@ -92,12 +92,12 @@ async def _asked(turns: ForeignTurns, request: Request, body: CompletionRequest,
     found: ChatRow | None
     if id is not None:
         foreign_id = f"{PROTOCOL}{id}"
-        named = [row for row, _ in turns.service.foreign_chats(foreign_id, depth=depth) if row.foreign_id == foreign_id]
+        named = [row for row, _ in turns.chats(caller, foreign_id) if row.foreign_id == foreign_id]
         found = next((row for row in named if row.agent == agent and _is_there(row, cwd)), None)
         again = await turns.again(found, key) if found is not None else None
     else:
         foreign_id = f"{PROTOCOL}#{key.stem}"
-        found, again = await _by_history(turns, agent, cwd, depth, messages, key)
+        found, again = await _by_history(turns, agent, cwd, caller, messages, key)
     if again is not None:
         return again
     if found is not None:
@@ -112,18 +112,18 @@ async def _asked(turns: ForeignTurns, request: Request, body: CompletionRequest,
         cwd=cwd,
         title=made_title(messages[-1].text) if messages[-1].text.strip() else None,
         foreign_id=foreign_id,
-        depth=depth,
+        caller=caller,
     )
 
 
 async def _by_history(
-    turns: ForeignTurns, agent: str, cwd: str | None, depth: int, messages: Sequence[TextMessage], key: Key
+    turns: ForeignTurns, agent: str, cwd: str | None, caller: Caller, messages: Sequence[TextMessage], key: Key
 ) -> tuple[ChatRow | None, ForeignTurn | None]:
     """Return the chat that these messages continue, and the turn if this request is a repeat."""
     before = messages[:-1]
     is_continued = any(message.role == "assistant" for message in before)
     now = turns.service.now()
-    for row, newest in turns.service.foreign_chats(f"{PROTOCOL}#", depth=depth):
+    for row, newest in turns.chats(caller, f"{PROTOCOL}#"):
         if row.agent != agent or newest is None or not _is_there(row, cwd):
             continue
         if key.is_of(newest, now):  # the key names all of the messages

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from penstock.chat.history.details import Details
 from penstock.chat.history.frames import Frame
+from penstock.chat.people.rights import Right
 from penstock.chat.runs.timeline import RunFrame
 from penstock.chat.runs.views import RoundChanges, RunDetails, RunView, StepOutput
 from penstock.chat.service.agents.offered import AgentView
@@ -23,6 +24,8 @@ class Address(NamedTuple):
     method: str
     path: str
     """Template of the path: `{browser}`, `{chat}` and `{run}` are ids, `{node}` is a name, the others are numbers."""
+    right: Right
+    """What the person who sends it needs."""
     does: str
     """Name of the method of `penstock.chat.web.handlers.Api` that handles the request."""
     summary: str
@@ -32,92 +35,104 @@ class Address(NamedTuple):
     """Type of the response; a dict names its only field. None: it has no body."""
     problems: tuple[int, ...] = ()
     """Statuses of its problems, besides those that every route has."""
-    public: bool = False
-    """True if the route needs no authentication."""
     media: str = "application/json"
     query: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
+
+    @property
+    def public(self) -> bool:
+        """Return whether it needs no authentication."""
+        return self.right == "public"
 
 
 C = "/api/chats/{chat}"
 R = "/api/runs/{run}"
 
 ADDRESSES = (
-    Address("GET", "/healthz", "health", "Whether the process lives", None, 200, schemas.HealthStatus, (), True),
-    Address("GET", "/readyz", "ready", "Whether requests should be sent here", None, 200, schemas.Readiness, (), True),
-    Address("GET", "/metrics", "metrics", "Counters for Prometheus", None, 200, str, media="text/plain"),
-    Address("GET", "/api/openapi.json", "document", "This document", None, 200, dict[str, Any]),
-    Address("POST", "/api/login", "log_in", "Log in with the code of a link, or the token", schemas.Login, 204,
-            problems=(400, 429), public=True),
-    Address("POST", "/api/logout", "log_out", "Sign this browser out, or all", schemas.Logout, 204, problems=(400,)),
-    Address("GET", "/api/browsers", "browsers", "The browsers that are signed in, the one used last first", None, 200,
-            {"browsers": list[schemas.BrowserView]}),
-    Address("DELETE", "/api/browsers/{browser}", "revoke", "Sign a browser out", None, 204, problems=(404,)),
-    Address("POST", "/api/link", "link", "Make a one-time link", schemas.NoBody, 200, schemas.Link, (400,)),
-    Address("GET", "/api/about", "about", "Description of this server", None, 200, schemas.About),
-    Address("GET", "/api/agents", "agents", "The agents", None, 200, {"agents": list[AgentView]}),
-    Address("GET", "/api/workspaces", "workspaces", "Directories for agents", None, 200, schemas.WorkspaceList),
-    Address("POST", "/api/workspaces", "trust", "Trust a directory", schemas.Trust, 200, Workspace, (400,)),
-    Address("GET", "/api/nodes", "nodes", "The nodes, if there are several machines", None, 200,
+    Address("GET", "/healthz", "public", "health", "Whether the process lives", None, 200, schemas.HealthStatus),
+    Address("GET", "/readyz", "public", "ready", "Whether requests should be sent here", None, 200, schemas.Readiness),
+    Address("GET", "/metrics", "operate", "metrics", "Counters for Prometheus", None, 200, str, media="text/plain"),
+    Address("GET", "/api/openapi.json", "signed in", "document", "This document", None, 200, dict[str, Any]),
+    Address("POST", "/api/login", "public", "log_in", "Log in with the code of a link, or the token", schemas.Login,
+            204, problems=(400, 429)),
+    Address("POST", "/api/logout", "signed in", "log_out", "Sign this browser out, or all", schemas.Logout, 204,
+            problems=(400,)),
+    Address("GET", "/api/browsers", "signed in", "browsers", "The browsers that are signed in, the one used last first",
+            None, 200, {"browsers": list[schemas.BrowserView]}),
+    Address("DELETE", "/api/browsers/{browser}", "signed in", "revoke", "Sign a browser out", None, 204,
+            problems=(404,)),
+    Address("POST", "/api/link", "signed in", "link", "Make a one-time link", schemas.NewLink, 200, schemas.Link,
+            (400,)),
+    Address("GET", "/api/about", "signed in", "about", "Description of this server", None, 200, schemas.About),
+    Address("GET", "/api/agents", "signed in", "agents", "The agents", None, 200, {"agents": list[AgentView]}),
+    Address("GET", "/api/workspaces", "signed in", "workspaces", "Directories for agents", None, 200,
+            schemas.WorkspaceList),
+    Address("POST", "/api/workspaces", "operate", "trust", "Trust a directory", schemas.Trust, 200, Workspace, (400,)),
+    Address("GET", "/api/nodes", "signed in", "nodes", "The nodes, if there are several machines", None, 200,
             {"nodes": list[NodeView]}),
-    Address("DELETE", "/api/nodes/{node}", "remove_node", "Remove a node that does not come back", None, 204,
+    Address("DELETE", "/api/nodes/{node}", "operate", "remove_node", "Remove a node that does not come back", None, 204,
             problems=(404, 409)),
-    Address("GET", "/api/chats", "chats", "The chats, the one used last first", None, 200, {"chats": list[ChatView]}),
-    Address("POST", "/api/chats", "create", "Begin a chat", schemas.NewChat, 201, ChatView, (400, 409, 429)),
-    Address("GET", "/api/search", "find", "Find chats by words of their prompts", None, 200, schemas.FoundChats, (400,),
-            query=("words",)),
-    Address("GET", C, "chat", "A chat", None, 200, ChatView, (404,)),
-    Address("PATCH", C, "change", "Change a chat", schemas.Changes, 200, ChatView, (400, 404)),
-    Address("DELETE", C, "delete", "Stop its run, and delete the chat", None, 204, problems=(404,)),
-    Address("POST", f"{C}/turns", "prompt", "Write to the agent", schemas.Prompt, 202, schemas.TurnNumber,
+    Address("GET", "/api/chats", "signed in", "chats", "The chats, the one used last first", None, 200,
+            {"chats": list[ChatView]}),
+    Address("POST", "/api/chats", "begin", "create", "Begin a chat", schemas.NewChat, 201, ChatView, (400, 409, 429)),
+    Address("GET", "/api/search", "signed in", "find", "Find chats by words of their prompts", None, 200,
+            schemas.FoundChats, (400,), query=("words",)),
+    Address("GET", C, "read", "chat", "A chat", None, 200, ChatView, (404,)),
+    Address("PATCH", C, "drive", "change", "Change a chat", schemas.Changes, 200, ChatView, (400, 404)),
+    Address("DELETE", C, "manage", "delete", "Stop its run, and delete the chat", None, 204, problems=(404,)),
+    Address("POST", f"{C}/turns", "drive", "prompt", "Write to the agent", schemas.Prompt, 202, schemas.TurnNumber,
             (400, 404, 409, 429), headers=("Idempotency-Key",)),
-    Address("GET", f"{C}/turns", "turns", "Turns, oldest first", None, 200, schemas.TurnPage, (400, 404),
+    Address("GET", f"{C}/turns", "read", "turns", "Turns, oldest first", None, 200, schemas.TurnPage, (400, 404),
             query=("before", "limit")),
-    Address("GET", f"{C}/turns/{{turn}}/details", "details", "All that the agent did in a turn", None, 200, Details,
-            (400, 404), query=("format",)),
-    Address("GET", f"{C}/turns/{{turn}}/atif", "trajectory", "A turn that has ended, as a trajectory (ATIF 1.7)", None,
-            200, dict[str, Any], (404, 409)),
-    Address("GET", f"{C}/turns/{{turn}}/entries", "turn_entries", "The entries of a turn, as they come", None, 200, str,
-            (404, 429), media="text/event-stream", query=("after",)),
-    Address("POST", f"{C}/stop", "stop", "Stop a turn, or all", schemas.Stop, 202, schemas.TurnNumbers, (400, 404)),
-    Address("POST", f"{C}/release", "release", "Release the turns that a stop holds back", schemas.NoBody, 202,
-            schemas.TurnNumbers, (400, 404)),
-    Address("POST", f"{C}/questions", "answer", "Answer a question of the agent", schemas.AnswerBody, 202,
-            schemas.TurnNumber, (400, 404, 409, 429)),
-    Address("GET", f"{C}/events", "events", "The stream of a chat", None, 200, Frame, (404, 429),
-            media="text/event-stream", query=("after", "delta"), headers=("Last-Event-ID",)),
-    Address("GET", "/api/runs", "list_runs", "The documents and loops, the one used last first", None, 200,
-            {"runs": list[RunView]}),
-    Address("GET", R, "run", "A document or loop", None, 200, RunDetails, (404,)),
-    Address("GET", f"{R}/turns/{{turn}}/details", "run_details", "All that the agent did in a turn of it", None, 200,
+    Address("GET", f"{C}/turns/{{turn}}/details", "read", "details", "All that the agent did in a turn", None, 200,
             Details, (400, 404), query=("format",)),
-    Address("GET", f"{R}/steps/{{step}}/output", "run_output", "The output of a command of a loop", None, 200,
-            StepOutput, (404,)),
-    Address("GET", f"{R}/rounds/{{round}}/changes", "run_changes", "The changes of a round of a loop", None, 200,
-            RoundChanges, (404,)),
-    Address("GET", f"{R}/rounds/{{round}}/candidates/{{candidate}}/changes", "run_candidate_changes",
-            "The changes of a candidate in a round of a loop", None, 200, RoundChanges, (404,)),
-    Address("POST", f"{R}/stop", "stop_run", "Ask a loop to end", schemas.StopRun, 202, RunDetails, (400, 404, 409)),
-    Address("POST", f"{R}/land", "land_run", "Merge the result of a loop into the branch that is checked out",
-            schemas.LandRun, 200, RunDetails, (400, 403, 404, 409)),
-    Address("POST", f"{R}/messages", "message_run", "Write to the agents of a loop, or answer its question",
-            schemas.LoopMessage, 202, RunDetails, (400, 404)),
-    Address("GET", f"{R}/events", "run_events", "The stream of a document or loop", None, 200, RunFrame, (404, 429),
+    Address("GET", f"{C}/turns/{{turn}}/atif", "read", "trajectory",
+            "A turn that has ended, as a trajectory (ATIF 1.7)", None, 200, dict[str, Any], (404, 409)),
+    Address("GET", f"{C}/turns/{{turn}}/entries", "read", "turn_entries", "The entries of a turn, as they come", None,
+            200, str, (404, 429), media="text/event-stream", query=("after",)),
+    Address("POST", f"{C}/stop", "drive", "stop", "Stop a turn, or all", schemas.Stop, 202, schemas.TurnNumbers,
+            (400, 404)),
+    Address("POST", f"{C}/release", "drive", "release", "Release the turns that a stop holds back", schemas.NoBody, 202,
+            schemas.TurnNumbers, (400, 404)),
+    Address("POST", f"{C}/questions", "drive", "answer", "Answer a question of the agent", schemas.AnswerBody, 202,
+            schemas.TurnNumber, (400, 404, 409, 429)),
+    Address("GET", f"{C}/events", "read", "events", "The stream of a chat", None, 200, Frame, (404, 429),
             media="text/event-stream", query=("after", "delta"), headers=("Last-Event-ID",)),
-    Address("GET", "/v1/models", "models", "The agents, as models of OpenAI's interface", None, 200,
+    Address("GET", "/api/runs", "signed in", "list_runs", "The documents and loops, the one used last first", None, 200,
+            {"runs": list[RunView]}),
+    Address("GET", R, "operate", "run", "A document or loop", None, 200, RunDetails, (404,)),
+    Address("GET", f"{R}/turns/{{turn}}/details", "operate", "run_details", "All that the agent did in a turn of it",
+            None, 200, Details, (400, 404), query=("format",)),
+    Address("GET", f"{R}/steps/{{step}}/output", "operate", "run_output", "The output of a command of a loop", None,
+            200, StepOutput, (404,)),
+    Address("GET", f"{R}/rounds/{{round}}/changes", "operate", "run_changes", "The changes of a round of a loop", None,
+            200, RoundChanges, (404,)),
+    Address("GET", f"{R}/rounds/{{round}}/candidates/{{candidate}}/changes", "operate", "run_candidate_changes",
+            "The changes of a candidate in a round of a loop", None, 200, RoundChanges, (404,)),
+    Address("POST", f"{R}/stop", "operate", "stop_run", "Ask a loop to end", schemas.StopRun, 202, RunDetails,
+            (400, 404, 409)),
+    Address("POST", f"{R}/land", "operate", "land_run",
+            "Merge the result of a loop into the branch that is checked out", schemas.LandRun, 200, RunDetails,
+            (400, 403, 404, 409)),
+    Address("POST", f"{R}/messages", "operate", "message_run", "Write to the agents of a loop, or answer its question",
+            schemas.LoopMessage, 202, RunDetails, (400, 404)),
+    Address("GET", f"{R}/events", "operate", "run_events", "The stream of a document or loop", None, 200, RunFrame,
+            (404, 429), media="text/event-stream", query=("after", "delta"), headers=("Last-Event-ID",)),
+    Address("GET", "/v1/models", "signed in", "models", "The agents, as models of OpenAI's interface", None, 200,
             schemas.CompletionModels),
-    Address("POST", "/v1/chat/completions", "complete_chat", "A turn, as a chat completion of OpenAI's interface",
-            schemas.CompletionRequest, 200, dict[str, Any], (403, 404, 429), query=("detail",),
-            headers=("Idempotency-Key", "X-Penstock-Chat", "X-Penstock-Cwd")),
-    Address("POST", "/ai", "ui_chat", "A turn of the default agent, as the AI SDK's chat has it", schemas.UiRequest,
-            200, str, (400, 403, 404, 409, 429), media="text/event-stream", query=("detail", "sdk"),
+    Address("POST", "/v1/chat/completions", "begin", "complete_chat",
+            "A turn, as a chat completion of OpenAI's interface", schemas.CompletionRequest, 200, dict[str, Any],
+            (403, 404, 429), query=("detail",), headers=("Idempotency-Key", "X-Penstock-Chat", "X-Penstock-Cwd")),
+    Address("POST", "/ai", "begin", "ui_chat", "A turn of the default agent, as the AI SDK's chat has it",
+            schemas.UiRequest, 200, str, (400, 403, 404, 409, 429), media="text/event-stream", query=("detail", "sdk"),
             headers=("X-Penstock-Cwd",)),
-    Address("POST", "/ai/{agent}", "ui_chat_with", "A turn of an agent, as the AI SDK's chat has it", schemas.UiRequest,
-            200, str, (400, 403, 404, 409, 429), media="text/event-stream", query=("detail", "sdk"),
+    Address("POST", "/ai/{agent}", "begin", "ui_chat_with", "A turn of an agent, as the AI SDK's chat has it",
+            schemas.UiRequest, 200, str, (400, 403, 404, 409, 429), media="text/event-stream", query=("detail", "sdk"),
             headers=("X-Penstock-Cwd",)),
-    Address("GET", "/ai/{foreign}/stream", "ui_stream", "The turn that runs, from its beginning; 204 if there is none",
-            None, 200, str, (404, 429), media="text/event-stream", query=("detail", "sdk")),
-    Address("POST", "/ai/{foreign}/stop", "ui_stop", "Stop the turns of a chat of the AI SDK", None, 202,
+    Address("GET", "/ai/{foreign}/stream", "signed in", "ui_stream",
+            "The turn that runs, from its beginning; 204 if there is none", None, 200, str, (404, 429),
+            media="text/event-stream", query=("detail", "sdk")),
+    Address("POST", "/ai/{foreign}/stop", "begin", "ui_stop", "Stop the turns of a chat of the AI SDK", None, 202,
             schemas.TurnNumbers, (404,)),
 )  # fmt: skip
 """All routes except the page and its files."""

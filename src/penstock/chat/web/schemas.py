@@ -11,9 +11,10 @@ from starlette.requests import ClientDisconnect, Request
 from penstock.adapter import Allow
 from penstock.chat.errors import Invalid
 from penstock.chat.history.frames import TurnView
+from penstock.chat.people.persons import Role
 from penstock.chat.service.agents.workspaces import Workspace
 from penstock.chat.service.limits import ServiceLimits
-from penstock.chat.store.rows import ChatSettings
+from penstock.chat.store.rows import ChatSettings, Visibility
 from penstock.chat.web.errors import BodyTooLarge, RequestTimeout, UnsupportedMediaType
 
 MAX_BODY_BYTES = 6 * ServiceLimits().max_prompt_bytes + 64 * 1024
@@ -49,6 +50,13 @@ class NoBody(Body, frozen=True):
     """Body without fields."""
 
 
+class NewLink(Body, frozen=True):
+    """One-time link to make."""
+
+    person: str | None = None
+    """Person whom it signs in; by default the one who asks for it."""
+
+
 class Logout(Body, frozen=True):
     """Logout of this browser, or of all."""
 
@@ -79,6 +87,8 @@ class NewChat(Body, frozen=True):
     """Id of the chat, which no other chat has had; by default a new one."""
     depth: int = 0
     """Number of agents above that of the chat, if an agent asks for it."""
+    visibility: Visibility = "private"
+    """Who sees it besides the person who begins it and the owners."""
 
 
 class Changes(ChatSettings, Body, frozen=True, kw_only=True):
@@ -235,6 +245,13 @@ def _expected(kind: type[Body]) -> str:
 # --- responses ---
 
 
+class PersonView(msgspec.Struct, frozen=True):
+    """Person who sends the request."""
+
+    name: str
+    role: Role
+
+
 class About(msgspec.Struct, frozen=True):
     """Description of this server."""
 
@@ -243,8 +260,11 @@ class About(msgspec.Struct, frozen=True):
     allow: list[str]
     """Values of `allow`: what a chat's agent may do."""
     max_prompt_bytes: int
+    person: PersonView
     node: str | None = None
     """Name of this node; null if there is one machine."""
+    several: bool = False
+    """True if the server has more people than its owner."""
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -267,6 +287,8 @@ class BrowserView(msgspec.Struct, frozen=True):
     """Time of its last use, precise to one minute."""
     current: bool
     """True if it is the browser that sent the request."""
+    person: str
+    """Person who signed in."""
 
 
 class WorkspaceList(msgspec.Struct, frozen=True):

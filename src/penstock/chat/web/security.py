@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from starlette.requests import Request
 from starlette.types import Scope
 
+from penstock.chat.people.persons import Person
 from penstock.chat.store.logins import Browser
 from penstock.chat.web.auth import Logins
 from penstock.chat.web.browsers import COOKIE_DAYS, DAY
@@ -22,8 +23,11 @@ from penstock.errors import UsageError
 BROWSER = "penstock.browser"
 """Key in a scope of the browser that sent the request; its value is None if a program with the token sent it."""
 
+PERSON = "penstock.person"
+"""Key in a scope of the person who sent the request."""
+
 RELIES = "penstock.relies"
-"""Key in a scope: True if the request's login is one that nodes share: a cookie, or the token of another node."""
+"""Key in a scope: True if the request's login can end while this node runs: any but this node's own token."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 """Hosts that are always allowed."""
@@ -132,32 +136,34 @@ class Security:
 
     # --- authentication ---
 
-    def check_person(self, request: Request, foreign: str | None) -> Browser | None:
-        """Return the browser that sent the request; None if a program with the token sent it.
+    def check_person(self, request: Request, foreign: str | None) -> tuple[Person, Browser | None]:
+        """Return the person and the browser that sent the request; no browser if a program with a token sent it.
 
         Raises:
-            Unauthorized: the request has neither the token nor the cookie of a signed-in browser.
+            Unauthorized: the request has neither a token nor the cookie of a signed-in browser.
             Forbidden: a browser's request without an `Origin` would change something.
         """
         given = request.headers.get("authorization")
         if given is not None:
             scheme, _, token = given.partition(" ")
-            if scheme.lower() == "bearer" and self.logins.is_token(token.strip()):
-                request.scope[RELIES] = not self.logins.is_own_token(token.strip())
-                return None
-            raise Unauthorized("the token is wrong", expected=_EXPECTED, headers=_CHALLENGE)
+            person = self.logins.with_token(token.strip()) if scheme.lower() == "bearer" else None
+            if person is None:
+                raise Unauthorized("the token is wrong", expected=_EXPECTED, headers=_CHALLENGE)
+            request.scope[RELIES] = not self.logins.is_own_token(token.strip())
+            return person, None
         cookie = self.cookie_of(request) if foreign is None and self.logins.is_current else None
         request.scope[RELIES] = True
         browser = self.logins.browsers.find(cookie) if cookie is not None else None
-        if browser is None:
+        person = self.logins.person_of(browser) if browser is not None else None
+        if browser is None or person is None:
             raise _unknown()
         if request.method not in READING and "origin" not in request.headers:
             raise _foreign()
         self.logins.browsers.note_use(browser)
-        return browser
+        return person, browser
 
-    async def identify(self, request: Request, foreign: str | None) -> Browser | None:
-        """Return the browser that sent the request, as `check_person`, also if it signed in at another node just now.
+    async def identify(self, request: Request, foreign: str | None) -> tuple[Person, Browser | None]:
+        """Return who sent the request, as `check_person`, also if the browser signed in at another node just now.
 
         Raises:
             Unauthorized, Forbidden: as `check_person`.
@@ -177,30 +183,49 @@ class Security:
         return "authorization" in request.headers or f"{self.logins.cookie}=" in request.headers.get("cookie", "")
 
     @contextlib.contextmanager
-    def watched(self, request: Request, expel: Callable[[], None], dismiss: Callable[[], None]) -> Iterator[None]:
-        """Call `expel` once the browser of a request is signed out.
+    def watched(
+        self,
+        request: Request,
+        expel: Callable[[], None],
+        dismiss: Callable[[], None],
+        sees: Callable[[Person], bool] | None = None,
+    ) -> Iterator[None]:
+        """Call `expel` once the browser of a request is signed out, or its person no longer `sees` what is sent.
 
         Call `dismiss` once this node no longer knows whether the request's login is valid, or once its token is
         invalid.
         """
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        name = person_of(request).name
+
+        def is_valid() -> bool:
+            return not scheme or self.logins.with_token(token.strip()) is not None
+
+        def may_see() -> bool:
+            person = self.logins.people.find(name)
+            return person is not None and (sees is None or sees(person))
+
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.logins.browsers.watched(request.scope.get(BROWSER), expel))
             if request.scope.get(RELIES):
-                stack.enter_context(self.logins.relied_on(token.strip() if scheme else None, dismiss))
+                stack.enter_context(self.logins.relied_on(is_valid, dismiss))
+                stack.enter_context(self.logins.relied_on(may_see, expel))
             yield
 
     def check_still(self, scope: Scope) -> None:
-        """Check that the browser was not signed out while the body of its request arrived.
+        """Check that the browser was not signed out, nor the person removed, while the body of the request arrived.
 
         Raises:
-            Unauthorized: the browser was signed out.
+            Unauthorized: the browser was signed out, or the person was removed.
             StoreUnavailable: this node no longer knows who is signed in.
         """
         if scope.get(RELIES):
             self.logins.check_current()
         browser: Browser | None = scope.get(BROWSER)
         if browser is not None and not self.logins.browsers.has(browser):
+            raise _unknown()
+        person: Person | None = scope.get(PERSON)
+        if person is not None and self.logins.people.find(person.name) is None:
             raise _unknown()
 
     def cookie_of(self, request: Request) -> str | None:
@@ -226,6 +251,12 @@ _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 def _unknown() -> Unauthorized:
     return Unauthorized("authentication required", expected=_EXPECTED, help=_HELP, headers=_CHALLENGE)
+
+
+def person_of(request: Request) -> Person:
+    """Return the person who sent an authenticated request."""
+    found: Person = request.scope[PERSON]
+    return found
 
 
 def peer_of(request: Request) -> str:

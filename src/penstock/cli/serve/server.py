@@ -20,6 +20,8 @@ from typing import Any
 
 import uvloop
 
+from penstock.chat.people.audit import AUDIT, Audit
+from penstock.chat.people.persons import PEOPLE, People
 from penstock.chat.runs.service import Runs
 from penstock.chat.service.limits import Retention, ServiceLimits
 from penstock.chat.service.service import Service
@@ -68,6 +70,8 @@ OWN = {
     "history",
     "caches",
     "confined",
+    "people",
+    "audit",
 }
 """First parts of the names of Penstock's files in a data directory."""
 
@@ -204,7 +208,8 @@ async def _serve(
         store, this_node, member, shared = found
         browsers = data / BROWSERS if shared is None else None
         cookie = place.cookie if shared is None else SHARED_COOKIE
-        logins = Logins(token, cookie, browsers=browsers, shared=shared)
+        people = People(data / PEOPLE)
+        logins = Logins(token, cookie, browsers=browsers, shared=shared, people=people)
         security = Security(logins, hosts=[*place.hosts, *options.allow_host], origins=options.allow_origin)
         service = await Service.open(
             store,
@@ -226,7 +231,7 @@ async def _serve(
                 await member.start(service)
             code = await logins.make_code() if options.open or _prints_link(options) else None
             watches = Watches(service, metrics)
-            app = make_app(Api(service, watches, security, Runs(data)), files)
+            app = make_app(Api(service, watches, security, Runs(data), audit=Audit(data / AUDIT)), files)
             server = Server(app, service.close, ready=lambda: announce(options, place, code, data))
             with noted(data, _note(options, place, data)):
                 keeping = None if keeper is None else asyncio.create_task(keeper(server, service, data))

@@ -3,6 +3,7 @@
 import { html, Icon, Mark, Menu, useEffect, useLayoutEffect, useRef, useState, withValue } from "../components/ui.js";
 import { api } from "../net/api.js";
 import { groupsOf } from "../state/attention.js";
+import { isReader, otherPerson } from "../state/people.js";
 import { chatPath, runPath } from "../state/router.js";
 import { signOut } from "../state/session.js";
 import { openDialog } from "../state/store.js";
@@ -31,12 +32,13 @@ function stateOf(chat) {
 /** @param {{ chat: Api.ChatView, isCurrent: boolean }} props */
 function Entry({ chat, isCurrent }) {
   const [dot, text] = stateOf(chat);
+  const other = otherPerson(chat.person);
   return html`<li>
     <a href=${chatPath(chat.id)} aria-current=${isCurrent ? "page" : undefined} data-chat=${chat.id} data-dot=${dot}>
       <span class=${`dot ${dot}`} aria-hidden="true"></span>
       <span class="entry">
         <bdi class="entry-title">${oneLine(chat.title) || "New chat"}</bdi>
-        <span class="entry-facts"><bdi>${oneLine(chat.agent)}</bdi> · ${text}</span>
+        <span class="entry-facts"><bdi>${oneLine(chat.agent)}</bdi> · ${text}${other && html` · <bdi>${other}</bdi>`}</span>
       </span>
     </a>
   </li>`;
@@ -149,7 +151,7 @@ export function ChatList({ app }) {
       <a class="wordmark" href="/" aria-label="Penstock, new chat"><${Mark} /><span>penstock</span></a>
       <${Menu} label="More" items=${app.about?.node ? [NODES, ...MENU] : MENU} />
     </header>
-    <a class="new-chat" href="/" aria-current=${isHome ? "page" : undefined}><${Icon} name="plus" />New chat</a>
+    ${!isReader() && html`<a class="new-chat" href="/" aria-current=${isHome ? "page" : undefined}><${Icon} name="plus" />New chat</a>`}
     ${
       all.length >= FILTER_FROM &&
       html`<input
@@ -174,6 +176,6 @@ export function ChatList({ app }) {
           </section>`,
       )}
     </div>
-    <footer class="side-note">${app.about && html`<span>Version ${app.about.version}</span>`}</footer>
+    <footer class="side-note">${app.about && html`<span>${app.about.several && html`<bdi>${oneLine(app.about.person.name)}</bdi>, ${app.about.person.role} · `}Version ${app.about.version}</span>`}</footer>
   </nav>`;
 }

@@ -21,10 +21,11 @@ import {
 import { api, messageOf, newKey } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
 import { ChatSession } from "../state/chat-session.js";
-import { placeName } from "../state/actions.js";
+import { changeChat, placeName } from "../state/actions.js";
 import { readTabObject, write } from "../state/storage.js";
 import { held, isTakenBack, openQuestion, running, waits } from "../state/reducer.js";
 import { isUndecided, setNotifying } from "../state/notifications.js";
+import { decidesAbout, isReader, otherPerson } from "../state/people.js";
 import { chatPath } from "../state/router.js";
 import { agentOf, chatOf, machineOf, openDialog, useThread } from "../state/store.js";
 import { answerOf, optionOf } from "../text/answers.js";
@@ -68,6 +69,7 @@ function Head({ chat, title, id }) {
   const items = [
     { label: "Rename and settings", act: () => openDialog({ kind: "settings", id }) },
     { label: "Heartbeat", act: openHeartbeat },
+    ...(chat && decidesAbout(chat) ? [visibilityItem(chat)] : []),
     { label: "Save as Markdown", act: () => openDialog({ kind: "save", id }) },
     { label: "Delete", danger: true, act: () => openDialog({ kind: "delete", id }) },
   ];
@@ -93,6 +95,17 @@ function Head({ chat, title, id }) {
   </header>`;
 }
 
+/**
+ * The choice of who sees a chat: only its person and the owners of the server, or the team.
+ *
+ * @param {Api.ChatView} chat
+ */
+function visibilityItem({ id, visibility }) {
+  const isTeams = visibility === "team";
+  const change = () => changeChat(id, { visibility: isTeams ? "private" : "team" }).catch(() => {});
+  return { label: isTeams ? "Make private" : "Share with the team", act: change };
+}
+
 /** @param {{ chat: Api.ChatView }} props */
 function HeadFacts({ chat }) {
   const allow = levelOf(agentOf(chat.agent), chat.allow);
@@ -101,7 +114,9 @@ function HeadFacts({ chat }) {
   const machine = machineOf(chat);
   const home = machine && html` · on <bdi>${machine}</bdi>${chat.is_away && " (away)"}`;
   const level = allow && html` · <span data-level=${allow.kind}>${allow.label.toLowerCase()}</span>`;
-  return html`<p><bdi>${oneLine(chat.agent)}</bdi>${model}${directory}${home}${level}</p>`;
+  const other = otherPerson(chat.person);
+  const seen = html`${other && html` · <bdi>${other}</bdi>`}${chat.visibility === "team" && " · team"}`;
+  return html`<p><bdi>${oneLine(chat.agent)}</bdi>${model}${directory}${home}${level}${seen}</p>`;
 }
 
 /** @param {{ session: ChatSession, chat: Api.ChatView | undefined, about: Api.About }} props */
@@ -147,7 +162,10 @@ function Thread({ session, chat, about }) {
       ${!session.isLate && chat?.is_away && html`<${MachineAway} name=${machineOf(chat)} />`}
       ${heldTurns.length > 0 && html`<${HeldTurns} id=${session.id} turns=${heldTurns} onTakeBack=${takeBack} />`}
       ${runningTurn && html`<${OfferNotifications} key=${runningTurn.turn} since=${runningTurn.began_at} />`}
-      <${Composer}
+      ${
+        isReader()
+          ? html`<p class="banner reading">You can read this chat.</p>`
+          : html`<${Composer}
         draft=${session.id}
         label=${`Message to ${agent}`}
         placeholder=${placeholder(question, agent, heldTurns.length)}
@@ -158,7 +176,8 @@ function Thread({ session, chat, about }) {
         directory=${chat?.cwd}
       >
         <${Wrong}>${note}<//>
-      <//>
+      <//>`
+      }
     </div>
   `;
 }

@@ -17,6 +17,7 @@ import {
   Wrong,
 } from "../components/ui.js";
 import { Prose } from "../markdown/prose.js";
+import { otherPerson } from "../state/people.js";
 import { chatOf, openDialog } from "../state/store.js";
 import { ALLOWED_NOW, canGoOn, GO_ON, outcomeText, refusedTexts } from "../text/copy.js";
 import { count, duration, harmless, money, oneLine, plural } from "../text/format.js";
@@ -223,8 +224,11 @@ function Asked(props) {
       </details>
       ${queued}`;
   }
+  const other = otherPerson(turn.person);
+  const own = turn.by === "answer" ? "Your answer" : "You";
+  const heading = other ? html`<bdi>${other}</bdi>` : own;
   return html`<div class="asked" data-by=${turn.by}>
-    <h2 class="offscreen">${turn.by === "answer" ? "Your answer" : "You"}</h2>
+    <h2 class=${other ? "said-by" : "offscreen"}>${heading}</h2>
     <div class="said"><${Time} at=${turn.asked_at} /><${Prompt} text=${turn.prompt} /></div>
     ${queued}
   </div>`;

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from penstock import events as ev
 from penstock.chat.errors import ShuttingDown
-from penstock.chat.history.entries import Answered, Asker, Entry, Prompted, Released
+from penstock.chat.history.entries import OWNER, Answered, Asker, Entry, Prompted, Released
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.log.stored_turns import turn_at
@@ -106,7 +106,15 @@ class Chat:
 
     # --- requests ---
 
-    async def ask(self, text: str, by: Asker = "person", key: str | None = None) -> tuple[int, bool]:
+    def count_open(self, person: str) -> int:
+        """Return the number of turns of this person that run or wait."""
+        if self.state == "idle":
+            return 0
+        return self.log.live.count_open(person)
+
+    async def ask(
+        self, text: str, by: Asker = "person", key: str | None = None, *, person: str = OWNER
+    ) -> tuple[int, bool]:
         """Queue a turn; when it returns, the prompt is kept. Return the turn, and whether it is new.
 
         Raises:
@@ -122,7 +130,7 @@ class Chat:
             turn = next((view.turn for view in timeline.turns.values() if key is not None and view.key == key), 0)
             if turn:
                 return None
-            entry = self._prompted(timeline, text, by, key)
+            entry = self._prompted(timeline, text, by, key, person)
             turn = entry.turn
             return entry
 
@@ -131,7 +139,7 @@ class Chat:
             return await turn_at(self._shared.store, self.row.id, done.number), False
         return turn, done is not None
 
-    async def answer(self, question: str, text: str) -> int:
+    async def answer(self, question: str, text: str, *, person: str = OWNER) -> int:
         """Answer a question; return the turn.
 
         The answer is passed to the run that waits for it, otherwise it is the prompt of the next turn.
@@ -148,18 +156,20 @@ class Chat:
             running = timeline.running
             if running is not None and question in timeline.questions and not self._runner.is_stopping:
                 turn = running.turn
-                return Answered(turn, question, decisions.resolved(timeline.questions[question], text))
-            prompt = self._prompted(timeline, decisions.answered_later(timeline.newest, question, text), "answer", None)
+                return Answered(turn, question, decisions.resolved(timeline.questions[question], text), person)
+            later = decisions.answered_later(timeline.newest, question, text)
+            prompt = self._prompted(timeline, later, "answer", None, person)
             turn = prompt.turn
             return prompt
 
         await self._submit(decide)
         return turn
 
-    def _prompted(self, timeline: Timeline, text: str, by: Asker, key: str | None) -> Prompted:
-        return decisions.prompted(timeline, text, by, key, self._shared.limits.max_queue, self.log.max_entry_bytes)
+    def _prompted(self, timeline: Timeline, text: str, by: Asker, key: str | None, person: str) -> Prompted:
+        most, most_bytes = self._shared.limits.max_queue, self.log.max_entry_bytes
+        return decisions.prompted(timeline, text, by, key, most, most_bytes, person=person)
 
-    async def stop(self, turn: int | None = None, *, queued: bool = False) -> list[int]:
+    async def stop(self, turn: int | None = None, *, queued: bool = False, person: str = OWNER) -> list[int]:
         """Stop a turn or take it back from the queue; without `turn`, all of them. Return those that were stopped.
 
         Turns that wait behind a stopped running turn are held back. With `queued`, turns are only taken back.
@@ -171,13 +181,13 @@ class Chat:
         stopped: list[int] = []
 
         def decide(timeline: Timeline) -> Entry | None:
-            stopped[:], entry = decisions.stopped(timeline, turn, queued=queued)
+            stopped[:], entry = decisions.stopped(timeline, turn, queued=queued, person=person)
             return entry
 
         await self._submit(decide)
         return stopped
 
-    async def release(self) -> list[int]:
+    async def release(self, *, person: str = OWNER) -> list[int]:
         """Release the turns that a stop holds back, and return them.
 
         Raises:
@@ -187,7 +197,7 @@ class Chat:
 
         def decide(timeline: Timeline) -> Entry | None:
             released[:] = [view.turn for view in timeline.held]
-            return Released(released[-1]) if released else None
+            return Released(released[-1], person) if released else None
 
         await self._submit(decide)
         return released

@@ -61,7 +61,7 @@ class Scheduler:
         if heartbeat is None:
             return  # it was removed meanwhile
         try:
-            await chat.ask(heartbeat.prompt, "heartbeat", key=_key(chat, heartbeat))
+            await chat.ask(heartbeat.prompt, "heartbeat", key=_key(chat, heartbeat), person=chat.row.person)
         except (Conflicting, ShuttingDown):
             pass  # it became busy meanwhile
         except (StoreFailed, UsageError):

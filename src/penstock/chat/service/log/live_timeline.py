@@ -63,6 +63,11 @@ class LiveTimeline:
         """Return the timeline for clients; None until it is in the store."""
         return self._timeline if self._is_kept else None
 
+    def count_open(self, person: str) -> int:
+        """Return the number of turns of this person that have not ended, as far as this process has read."""
+        turns = () if self._timeline is None else self._timeline.turns.values()
+        return sum(view.person == person and view.state != "completed" for view in turns)
+
     @property
     def is_watched(self) -> bool:
         """Return whether a client watches it."""

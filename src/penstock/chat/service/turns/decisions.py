@@ -8,7 +8,7 @@ import msgspec
 
 from penstock import events as ev
 from penstock.chat.errors import Conflicting, ContentTooLarge, Invalid, NoSuchTurn, TooMany
-from penstock.chat.history.entries import Asker, Prompted, StopRequested, TurnEnded
+from penstock.chat.history.entries import OWNER, Asker, Prompted, StopRequested, TurnEnded
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.log.chat_log import Write
@@ -25,9 +25,16 @@ ENTRY_SPARE_BYTES = 1024
 
 
 def prompted(
-    timeline: Timeline, text: str, by: Asker, key: str | None, max_queue: int, max_entry_bytes: int
+    timeline: Timeline,
+    text: str,
+    by: Asker,
+    key: str | None,
+    max_queue: int,
+    max_entry_bytes: int,
+    *,
+    person: str = OWNER,
 ) -> Prompted:
-    """Return the entry of a prompt.
+    """Return the entry of a prompt that a person submits.
 
     Raises:
         TooMany: `max_queue` turns wait.
@@ -39,7 +46,7 @@ def prompted(
         raise Conflicting("the chat is busy")
     if len(queued) >= max_queue:
         raise TooMany(f"{max_queue} messages of this chat wait already", help="stop some, or wait for them")
-    entry = Prompted(max(timeline.turns, default=0) + 1, text, by, key)
+    entry = Prompted(max(timeline.turns, default=0) + 1, text, by, key, person)
     if len(msgspec.json.encode(entry)) > max_entry_bytes - ENTRY_SPARE_BYTES:
         most = f"{max_entry_bytes:,} bytes"
         raise ContentTooLarge("the message is larger than the store accepts", expected=most)
@@ -95,7 +102,9 @@ def happened(before: Announced, timeline: Timeline) -> list[tuple[TurnView, list
     return [(timeline.turns[turn], what) for turn, what in found.items() if turn in timeline.turns]
 
 
-def stopped(timeline: Timeline, turn: int | None, *, queued: bool) -> tuple[list[int], StopRequested | None]:
+def stopped(
+    timeline: Timeline, turn: int | None, *, queued: bool, person: str = OWNER
+) -> tuple[list[int], StopRequested | None]:
     """Return the turns that a stop of one turn, or of all, stops, and its entry; None if they are stopped already.
 
     With `queued`, turns that wait are taken back, and the running one continues.
@@ -110,7 +119,7 @@ def stopped(timeline: Timeline, turn: int | None, *, queued: bool) -> tuple[list
     # A second stop of a run that is slow to end counts for what was asked for since the first.
     holds = any(view.turn in found for view in running) and bool(timeline.ready)
     is_done = timeline.stops.issuperset(found) and not holds
-    return found, None if is_done else StopRequested(turn, queued)
+    return found, None if is_done else StopRequested(turn, queued, person)
 
 
 def taken_back(timeline: Timeline) -> list[Write]:

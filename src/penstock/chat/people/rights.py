@@ -1,0 +1,55 @@
+"""Rights: what a person of a role may do, and with which chats. It is decided here alone."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from penstock.chat.errors import NoSuchChat, NotAllowed
+from penstock.chat.people.persons import Person
+from penstock.chat.store.rows import ChatRow
+
+Right = Literal["public", "signed in", "begin", "read", "drive", "manage", "operate"]
+"""What a request needs.
+
+- `public`: nothing
+- `signed in`: to be a person whom the server knows
+- `begin`: to be one who may begin chats
+- `read`, `drive`, `manage`: to be one who may see the chat, write to its agent, or decide about the chat itself
+- `operate`: to be an owner: trust, machines, documents and loops, the server itself
+"""
+
+OF_A_CHAT: frozenset[Right] = frozenset({"read", "drive", "manage"})
+"""Rights that depend on a chat."""
+
+
+def is_owner(person: Person) -> bool:
+    """Return whether a person may do everything."""
+    return person.role == "owner"
+
+
+def may_read(person: Person, chat: ChatRow) -> bool:
+    """Return whether a person may see a chat."""
+    return is_owner(person) or chat.person == person.name or chat.visibility == "team"
+
+
+def check(person: Person, right: Right, chat: ChatRow | None = None) -> None:
+    """Check that a person has a right, with a `chat` if the right depends on one.
+
+    Raises:
+        NoSuchChat: the person may not see the chat, so not whether it exists either.
+        NotAllowed: the person may see it, and no more; or the right is that of another role.
+    """
+    if right in ("public", "signed in"):
+        return
+    if right in OF_A_CHAT:
+        assert chat is not None
+        if not may_read(person, chat):
+            raise NoSuchChat(chat.id)
+    if is_owner(person) or right == "read":
+        return
+    if right == "operate":
+        raise NotAllowed(f"{person.name} is a {person.role} of this server", expected="an owner")
+    if person.role == "viewer":
+        raise NotAllowed(f"{person.name} is a viewer of this server, who reads", expected="a member or an owner")
+    if right == "manage" and chat is not None and chat.person != person.name:
+        raise NotAllowed(f"this chat is {chat.person}'s", expected="the person whose chat it is, or an owner")

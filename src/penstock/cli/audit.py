@@ -1,0 +1,81 @@
+"""`penstock audit`: shows what people did at the server on this machine, and what was refused."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from penstock.chat.people.audit import AUDIT, AuditRecord, records
+from penstock.cli.console import columns, pass_on, say
+from penstock.cli.options import whole_number
+from penstock.cli.parser import Parser
+from penstock.cli.serve.client import ServerOptions, add_options, data_of
+from penstock.config.rules import ABOVE_0
+
+SHOWN = 50
+"""Number of records that are shown by default."""
+
+EXAMPLES = """\
+examples:
+  penstock audit                         the newest records
+  penstock audit --person ana            what one person did
+  penstock audit --refused --limit 500   what was refused because of who asked
+  penstock audit --chat 0f3a… --json     all that was done in a chat, one JSON object a line
+"""
+
+
+class AuditOptions(ServerOptions):
+    """Options of the command line."""
+
+    person: str | None
+    chat: str | None
+    refused: bool
+    limit: int | None
+    json: bool
+
+
+def command(args: Sequence[str]) -> int:
+    """Run `penstock audit` and return the exit status."""
+    options = AuditOptions(**vars(parser().parse(args)))
+    found = [record for record in records(data_of(options) / AUDIT) if _is_asked_for(record, options)]
+    limit = options.limit or (len(found) if options.json else SHOWN)
+    found = found[-limit:] if limit else []
+    if options.json:
+        return pass_on(msgspec.json.Encoder().encode_lines(found))
+    return say(as_text(found) if found else "There are no such records.\n")
+
+
+def parser() -> Parser:
+    """Return the parser of the command."""
+    text = "Show what people did at the server on this machine, and what was refused."
+    made = Parser("audit", text, examples=EXAMPLES)
+    made.add_argument("--person", metavar="NAME", help="only what this person did")
+    made.add_argument("--chat", metavar="ID", help="only what was done in this chat; its beginning is enough")
+    made.add_argument("--refused", action="store_true", help="only what was refused because of who asked")
+    text = f"at most this many, the newest (default {SHOWN}; with --json all)"
+    made.add_argument("--limit", type=whole_number(ABOVE_0), metavar="N", help=text)
+    made.add_argument("--json", action="store_true", help="as one JSON object a line")
+    add_options(made)
+    return made
+
+
+def as_text(found: Iterable[AuditRecord]) -> str:
+    """Return records as a table for people, with local times."""
+    rows = [("when", "person", "did", "status", "from", "chat", "details")]
+    for record in found:
+        at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.at / 1000))
+        details = " ".join(f"{name}={value}" for name, value in record.details.items())
+        status = str(record.status) if record.status else ""
+        where = record.browser or record.address
+        rows.append((at, record.person or "–", record.what, status, where, (record.chat or "")[:8], details))
+    return columns(rows)
+
+
+def _is_asked_for(record: AuditRecord, options: AuditOptions) -> bool:
+    return (
+        options.person in (None, record.person)
+        and (record.chat or "").startswith(options.chat or "")
+        and (record.is_refused or not options.refused)
+    )
