@@ -12,7 +12,7 @@ Frame = dict[str, Any]
 
 FIELDS: dict[str, set[str]] = {
     "snapshot": {"number", "turns", "earlier"},
-    "prompted": {"turn", "prompt", "by", "asked_at", "key"},
+    "prompted": {"turn", "prompt", "by", "asked_at", "person", "key"},
     "held": {"turns"},
     "streaming": {"turn", "status", "question", "began_at"},
     "thinking": {"turn", "content"},

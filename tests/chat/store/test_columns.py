@@ -128,7 +128,7 @@ def test_fields_that_change() -> None:
     assert missing == set(), "fields missing in ChatSettings (clients change them) or ChatChanges: store/rows.py"
 
 
-INTERNAL = {"session_id", "heartbeat_since", "person", "foreign_id", "depth"}
+INTERNAL = {"session_id", "heartbeat_since", "foreign_id", "depth"}
 """Fields of a chat that clients neither see nor set."""
 
 
