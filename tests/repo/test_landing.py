@@ -155,3 +155,17 @@ def test_a_link_in_place_of_a_directory_is_in_the_way(user: UserRepository, tree
     assert isinstance(landed, NotLanded)
     assert (landed.reason, landed.conflicts) == ("files of yours in the checkout are in the way", ["new"])
     assert user.state() == before
+
+
+def test_a_checkout_that_is_locked_is_left_as_it_is(user: UserRepository, tree: Tree) -> None:
+    """While another git of the user works in it, nothing lands, and the reason is that of git; later it lands."""
+    made = result(user, tree, {"src/a.py": "a = 2\n"})
+    lock = user.root / ".git/index.lock"
+    lock.touch()
+    before = user.state()
+    landed = land(user.repository, made, "Merge\n", STAMP)
+    assert isinstance(landed, NotLanded)
+    assert "index.lock': File exists" in landed.reason
+    assert {name: value for name, value in user.state().items() if name != "/.git/ORIG_HEAD"} == before
+    lock.unlink()
+    assert land(user.repository, made, "Merge\n", STAMP) == Landed("fast_forward", "main", made)
