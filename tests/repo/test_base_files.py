@@ -232,7 +232,6 @@ def test_a_directory_that_only_had_new_files_goes(tree: Tree) -> None:
     assert (tree.path / CHECK).is_file()
 
 
-@pytest.mark.slow
 def test_copied_files_stay(user: UserRepository, home: Path) -> None:
     """An ignored file that was copied from the user's checkout is not removed as a new one."""
     user.commit("Ignore", {".gitignore": "*.local\n", ".worktreeinclude": "*.local\n"})

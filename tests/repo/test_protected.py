@@ -143,20 +143,24 @@ def test_l12_work_of_the_user_is_no_harm(watched: Watched) -> None:
 
 
 def test_work_of_the_user_is_named_and_can_be_undone(user: UserRepository, tmp_path: Path) -> None:
-    """A new branch, staged files and settings are named as what they are, and one command each undoes them."""
+    """Branches, staged files and settings are named as what they are, and one command each undoes what was done."""
     user.git("config", "user.email", "old@example.org")
     user.git("config", "core.pager", "cat")
+    user.git("branch", "old")
     before = read_protected(user.repository)
     keep(user.repository, before, tmp_path / "kept", "t1", STAMP)
     assert differences(before, user.repository, tmp_path / "kept") == []
+    user.git("branch", "-q", "-D", "old")
     user.git("branch", "it's-new")
     user.git("rm", "-q", "--cached", "README")
     user.git("config", "user.email", "hunter2")
     user.git("config", "--unset", "core.pager")
     user.git("config", "branch.main.description", "hunter2")
     found = differences(before, user.repository, tmp_path / "kept")
+    head = user.git("rev-parse", "HEAD")
     assert [(one.kind, one.name, one.text, one.is_harm) for one in found] == [
-        ("ref", "refs/heads/it's-new", f"is new, at {user.git('rev-parse', 'HEAD')}", False),
+        ("ref", "refs/heads/it's-new", f"is new, at {head}", False),
+        ("ref", "refs/heads/old", f"was removed; it was at {head}", True),
         ("config", "branch.main.description", "the setting is new", False),
         ("config", "core.pager", "the setting was removed", True),
         ("config", "user.email", "has another value", True),
@@ -293,6 +297,21 @@ def test_a_push_is_reported_and_undone(user: UserRepository, tmp_path: Path) -> 
     ]
     for one in found:
         subprocess.run(one.restore, shell=True, cwd=user.root, check=True, capture_output=True)
+    assert user.git("for-each-ref", "--format=%(refname) %(objectname)", cwd=remote) == f"refs/heads/main {pushed}"
+
+
+def test_a_push_after_a_removal_is_undone_to_what_was_there(user: UserRepository, tmp_path: Path) -> None:
+    """The log begins anew then, and the branch of the remote is not taken for a new one, which would be removed."""
+    remote = with_remote(user, tmp_path / "remote.git")
+    user.git("config", "receive.denyDeleteCurrent", "ignore", cwd=remote)
+    pushed = user.git("rev-parse", "main")
+    before = read_protected(user.repository)
+    evil = user.git("commit-tree", "-m", "Evil", "HEAD^{tree}")
+    user.git("push", "-q", "origin", ":main")
+    user.git("push", "-q", "origin", f"{evil}:refs/heads/main")
+    [found] = [one for one in differences(before, user.repository, tmp_path) if one.kind == "push"]
+    assert found.text == f"was pushed: it is at {evil}, and was at {pushed}"
+    subprocess.run(found.restore, shell=True, cwd=user.root, capture_output=True, check=False)
     assert user.git("for-each-ref", "--format=%(refname) %(objectname)", cwd=remote) == f"refs/heads/main {pushed}"
 
 
