@@ -155,7 +155,7 @@ REPLACED = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("script", REPLACED.values(), ids=REPLACED.keys())
 def test_a_file_comes_back_whatever_is_in_its_place(
     tree: Tree, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -180,7 +180,6 @@ def test_a_file_comes_back_whatever_is_in_its_place(
     assert put_back(tree, "src/check.sh") == []
 
 
-@pytest.mark.slow
 def test_the_executable_bit_comes_back(tree: Tree) -> None:
     """A script that was executable is so again, with a mode that has nothing else."""
     for mode in (0o644, 0o4755, 0o000):
@@ -189,7 +188,6 @@ def test_the_executable_bit_comes_back(tree: Tree) -> None:
         assert (tree.path / CHECK).stat().st_mode & 0o7777 == 0o755
 
 
-@pytest.mark.slow
 def test_a_link_of_the_base_comes_back(user: UserRepository, home: Path) -> None:
     """A link of the base is a link again, with its old target."""
     (user.root / CHECK).symlink_to("README")
@@ -212,7 +210,7 @@ NEW = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("script", NEW.values(), ids=NEW.keys())
 def test_new_files_that_match_go(tree: Tree, script: str) -> None:
     """What matches and is not in the base is removed, and its neighbours stay."""
@@ -223,7 +221,6 @@ def test_new_files_that_match_go(tree: Tree, script: str) -> None:
     assert (tree.path / "new" / "neighbour").read_text() == "y\n"
 
 
-@pytest.mark.slow
 def test_a_directory_that_only_had_new_files_goes(tree: Tree) -> None:
     """No empty directory is left, as a tool may look for one; a very deep one is no obstacle."""
     agent(tree, "mkdir -p a/.agent/hooks; echo x > a/.agent/hooks/start; echo y > .agent; echo z > b")
@@ -235,7 +232,6 @@ def test_a_directory_that_only_had_new_files_goes(tree: Tree) -> None:
     assert (tree.path / CHECK).is_file()
 
 
-@pytest.mark.slow
 def test_copied_files_stay(user: UserRepository, home: Path) -> None:
     """An ignored file that was copied from the user's checkout is not removed as a new one."""
     user.commit("Ignore", {".gitignore": "*.local\n", ".worktreeinclude": "*.local\n"})
@@ -298,6 +294,44 @@ def test_nothing_is_imported_in_place_of_a_python_file(user: UserRepository, hom
     agent(tree, "rm -rf tests/__pycache__; mkdir c; ln -s ../c tests/__pycache__; ln -s data tests/test_a")
     assert put_back(tree, "tests/test_*.py") == ["tests/test_a"]
     assert not os.path.lexists(tree.path / "tests" / "__pycache__")
+
+
+def test_only_what_python_imports_in_place_of_a_file_goes(user: UserRepository, home: Path) -> None:
+    """Its neighbours stay, as does a package of the same name that the base has itself."""
+    user.commit("Test", {"t/a.py": "1\n", "t/b.py": "2\n", "t/b/__init__.py": "3\n", "t/data/x": "4\n"})
+    tree = user.tree(home)
+    mine = ["t/__pycache__/c.x.pyc", "t/a.txt", "t/ab.so", "t/data/__init__.py", "t/data/y"]
+    theirs = ["t/__pycache__/a.x.pyc", "t/a.x.so", "t/a/__init__.py", "t/a/more"]
+    user.write(dict.fromkeys([*mine, *theirs], "x\n"), tree.path)
+    assert put_back(tree, "t/*.py") == ["t/a", "t/a.x.so"]
+    assert [path for path in (*mine, *theirs) if (tree.path / path).exists()] == mine
+    assert (tree.path / "t/b/__init__.py").read_text() == "3\n"
+
+
+def test_modes_differ_only_where_the_file_system_has_them(user: UserRepository, home: Path) -> None:
+    """Where git was told that modes mean nothing, a file with another mode is as in the base."""
+    tree = user.tree(home)
+    tree.git.run("config", "--replace-all", "core.fileMode", "false")
+    (tree.path / "README").chmod(0o755)
+    assert put_back(tree, "README") == []
+    tree.git.run("config", "--replace-all", "core.fileMode", "true")
+    assert put_back(tree, "README") == ["README"]
+
+
+def test_directories_that_their_owner_cannot_use_are_no_obstacle(user: UserRepository, home: Path) -> None:
+    """They get the permissions that a search and a removal need; the others keep theirs."""
+    tree = user.tree(home)
+    top = tree.path
+    for name in ("new", "new/deep", "empty", "kept"):
+        (top / name).mkdir()
+    user.write({"new/conf.py": "x", "new/deep/conf.py": "x", "kept/text": "mine", "src/a.py": "changed"}, top)
+    base = BaseFiles(tree, tree.record.base, ["**/conf.py", "src/a.py"])
+    for name, mode in (("new/deep", 0), ("new", 0o500), ("empty", 0), ("src", 0o050), ("kept", 0o750)):
+        (top / name).chmod(mode)
+    assert base.put_back() == ["new/conf.py", "new/deep/conf.py", "src/a.py"]
+    modes = {path.name: path.stat().st_mode & 0o777 for path in top.iterdir()}
+    assert {"empty": 0o700, "src": 0o750, "kept": 0o750}.items() <= modes.items()
+    assert "new" not in modes
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -180,6 +181,22 @@ def test_a_hook_that_hangs_is_killed(user: UserRepository, home: Path) -> None:
     change(tree)
     with pytest.raises(GitError, match="hook did not end within"):
         run_hooks(tree, "Change\n", seconds=0.2)
+
+
+@pytest.mark.parametrize("end", ["true", "exit 1", "kill -9 $PPID"])
+def test_what_a_hook_leaves_in_gits_way_is_put_aside(user: UserRepository, home: Path, end: str) -> None:
+    """A pipe that a hook has made, also one that fails or is killed, is not opened by the next call of git."""
+    hook(user, "pre-commit", f"rm -f .gitignore; mkfifo .gitignore; {end}")
+    tree = user.tree(home)
+    change(tree)
+    try:
+        run_hooks(tree, "Change\n")
+    except GitError:
+        pass
+    tree.check()
+    assert not os.path.lexists(tree.path / ".gitignore")
+    [aside] = tree.taken_aside()
+    assert aside.startswith(".gitignore is neither a file nor a link")
 
 
 def test_without_hooks_the_message_stays(user: UserRepository, home: Path) -> None:

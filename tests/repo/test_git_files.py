@@ -11,7 +11,7 @@ import pytest
 from git_repository import UserRepository, files_of
 
 from penstock.repo import git_files
-from penstock.repo.git_files import FileDifference, file_differences, read_git_files
+from penstock.repo.git_files import FileDifference, file_differences, put_pipes_aside, read_git_files
 
 
 class Kept:
@@ -57,6 +57,11 @@ CHANGES = {
     "settings of a submodule": ("echo x >> modules/lib/config", {("modules/lib/config", True)}),
     "settings of a submodule in a folder": ("echo x >> modules/libs/deep/config", {("modules/libs/deep/config", True)}),
     "hook of a submodule": ("echo x > modules/lib/hooks/post-checkout", {("modules/lib/hooks/post-checkout", True)}),
+    "settings of a submodule without a HEAD": (
+        "rm modules/lib/HEAD; echo x >> modules/lib/config", {("modules/lib/config", True)}),
+    "hook of a submodule without settings": (
+        "rm modules/lib/config; echo x > modules/lib/hooks/update",
+        {("modules/lib/config", True), ("modules/lib/hooks/update", True)}),
     "new submodule": ("git init -q --bare --template= modules/new", {("modules/new/config", False)}),
     "settings of a worktree": ("echo x > worktrees/side/config.worktree", {("worktrees/side/config.worktree", True)}),
     "another place of a worktree": ("echo /x > worktrees/side/gitdir", {("worktrees/side/gitdir", False)}),
@@ -118,6 +123,23 @@ def test_large_files_are_compared_by_size_and_time(kept: Kept, monkeypatch: pyte
     assert kept.found() == []
 
 
+def test_many_large_files_are_bounded_together(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files beyond a total size are compared by size and time, so that an agent cannot make a comparison slow."""
+    monkeypatch.setattr(git_files, "MAX_ALL_BYTES", 100)
+    one, other = kept.git / "info/1", kept.git / "info/2"
+    for path in (one, other):
+        path.write_text("x" * 60)
+        os.utime(path, (1, 1))
+    before = read_git_files(kept.git, kept.git)
+    for path in (one, other):
+        path.write_text("y" * 60)
+        os.utime(path, (1, 1))
+    after = read_git_files(kept.git, kept.git)
+    assert [name for name in after if before[name] != after[name]] == ["info/1"]
+    other.write_text("z" * 61)
+    assert read_git_files(kept.git, kept.git)["info/2"] != before["info/2"]
+
+
 def test_many_files_are_bounded(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flood of files ends at a limit, and those that git has always are still compared."""
     monkeypatch.setattr(git_files, "MAX_FILES", 50)
@@ -138,3 +160,25 @@ def test_sockets_and_unreadable_files_are_named(kept: Kept) -> None:
     finally:
         os.chdir(here)
     assert [one.name for one in kept.found()] == ["info/attributes"]
+
+
+def test_pipes_and_devices_are_moved_out_of_the_way(kept: Kept, tmp_path: Path) -> None:
+    """At every level, also links to them: git would wait for them. All else stays, and no link is followed."""
+    (kept.git / "deep/er").mkdir(parents=True)
+    for name, target in {"out": str(kept.root), "dangling": "nothing", "to a file": "config"}.items():
+        (kept.git / name).symlink_to(target)
+    before = files_of(kept.git)
+    os.mkfifo(kept.root / "pipe")
+    os.mkfifo(kept.git / "deep/er/pipe")
+    os.mkfifo(kept.git / "index.lock")
+    (kept.git / "zero").symlink_to("/dev/zero")
+    (kept.git / "deep/link").symlink_to("../../pipe")
+    moved = put_pipes_aside(kept.git, kept.git, tmp_path / "aside")
+    assert {one.name for one in moved} == {"deep/er/pipe", "index.lock", "zero", "deep/link"}
+    assert all(one.is_harm for one in moved)
+    assert files_of(kept.git) == before
+    assert (kept.root / "pipe").is_fifo()
+    for one in moved:
+        subprocess.run(one.restore, shell=True, check=True)
+    assert not [path for path in (tmp_path / "aside").rglob("*") if not path.is_dir()]
+    assert put_pipes_aside(kept.git, kept.git, tmp_path / "aside") == []

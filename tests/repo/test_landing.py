@@ -7,7 +7,7 @@ import pytest
 from git_repository import UserRepository
 
 from penstock.repo.commit import Stamp, commit_tree
-from penstock.repo.landing import Landed, NotLanded, land
+from penstock.repo.landing import Landed, NotLanded, land, merge_to_land
 from penstock.repo.repository import Author
 from penstock.repo.staging import stage
 from penstock.repo.tree import Tree
@@ -61,6 +61,24 @@ def test_a_result_lands_as_one_commit(user: UserRepository, tree: Tree) -> None:
     assert user.git("log", "-1", "--format=%P %s") == f"{mine} All of it"
     again = land(user.repository, made, "All of it\n", STAMP, squash=True)
     assert again == Landed("nothing", "main", landed.commit)
+
+
+def test_the_merge_that_a_landing_makes_is_known_before(user: UserRepository, tree: Tree) -> None:
+    """It is what lands then, and nothing for a fast-forward, for a result that is there already, and in a conflict."""
+    made = result(user, tree, {"src/a.py": "a = 2\n"})
+    repository, base = user.repository, tree.record.base
+    assert merge_to_land(repository, made) is None
+    assert merge_to_land(repository, base) is None
+    mine = user.commit("Mine", {"src/b.py": "b = 2\n"})
+    found = merge_to_land(repository, made)
+    assert user.git("status", "--porcelain") == ""
+    assert user.git("rev-parse", "HEAD") == mine
+    assert isinstance(land(repository, made, "Merge\n", STAMP), Landed)
+    assert found == (mine, user.git("rev-parse", "HEAD^{tree}"))
+    assert merge_to_land(repository, made) is None
+    user.git("reset", "-q", "--hard", base)
+    user.commit("Mine", {"src/a.py": "a = 3\n"})
+    assert merge_to_land(repository, made) is None
 
 
 def test_a_conflict_changes_nothing(user: UserRepository, tree: Tree) -> None:
@@ -155,3 +173,17 @@ def test_a_link_in_place_of_a_directory_is_in_the_way(user: UserRepository, tree
     assert isinstance(landed, NotLanded)
     assert (landed.reason, landed.conflicts) == ("files of yours in the checkout are in the way", ["new"])
     assert user.state() == before
+
+
+def test_a_checkout_that_is_locked_is_left_as_it_is(user: UserRepository, tree: Tree) -> None:
+    """While another git of the user works in it, nothing lands, and the reason is that of git; later it lands."""
+    made = result(user, tree, {"src/a.py": "a = 2\n"})
+    lock = user.root / ".git/index.lock"
+    lock.touch()
+    before = user.state()
+    landed = land(user.repository, made, "Merge\n", STAMP)
+    assert isinstance(landed, NotLanded)
+    assert "index.lock': File exists" in landed.reason
+    assert {name: value for name, value in user.state().items() if name != "/.git/ORIG_HEAD"} == before
+    lock.unlink()
+    assert land(user.repository, made, "Merge\n", STAMP) == Landed("fast_forward", "main", made)

@@ -116,6 +116,16 @@ def test_the_next_tree_at_the_same_place_is_no_leftover(tmp_path: Path) -> None:
     assert (place / "text").exists()
 
 
+def test_a_look_removes_no_record(tmp_path: Path) -> None:
+    """Only a removal forgets a tree that was given up and is gone."""
+    data, place = given_up(tmp_path)
+    place.rename(tmp_path / "moved")
+    assert clean_leftovers(data, "l1", dry=True) == []
+    assert names_with_leftovers(data) == ["l1"]
+    assert clean_leftovers(data, "l1") == []
+    assert names_with_leftovers(data) == []
+
+
 def test_a_second_record_never_replaces_the_first(tmp_path: Path) -> None:
     """Also if the first of them was removed meanwhile."""
     data, _ = given_up(tmp_path)

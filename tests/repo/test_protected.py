@@ -15,8 +15,6 @@ from penstock.repo.repository import Author, Repository
 from penstock.repo.staging import stage
 from penstock.repo.tree import Tree
 
-pytestmark = pytest.mark.slow
-
 STAMP = Stamp(Author("Uma User", "uma@example.org"), 1_700_000_000)
 
 
@@ -58,6 +56,7 @@ def watched(user: UserRepository, home: Path) -> Watched:
     return Watched(user, home)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("script", HOSTILE.values(), ids=HOSTILE.keys())
 def test_l3_a_hostile_agent_changes_nothing_of_the_users(
     watched: Watched, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -91,6 +90,7 @@ def test_a_repository_as_before_has_no_differences(watched: Watched) -> None:
     assert watched.found() == []
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("script", "expected"), REACHED.values(), ids=REACHED.keys())
 def test_l3_what_an_agent_reaches_by_path_is_seen_and_restored(
     watched: Watched, script: str, expected: set[tuple[str, str, bool]]
@@ -109,6 +109,7 @@ def test_l3_what_an_agent_reaches_by_path_is_seen_and_restored(
     assert {name for name in changed if not name.startswith("/.git/logs/")} <= {"/.git/index"}
 
 
+@pytest.mark.slow
 def test_l3_lost_commits_come_back_after_garbage_collection(watched: Watched) -> None:
     """L3: branches and stash entries that were deleted and collected come back by the commands of the report."""
     watched.agent(
@@ -127,6 +128,7 @@ def test_l3_lost_commits_come_back_after_garbage_collection(watched: Watched) ->
     assert user.git("cat-file", "-t", f"{watched.ref}^{{commit}}") == "commit"
 
 
+@pytest.mark.slow
 def test_l12_work_of_the_user_is_no_harm(watched: Watched) -> None:
     """L12: commits, branches, a fetch and a stash of the user are differences, and none of them counts as harm."""
     user = watched.user
@@ -140,12 +142,44 @@ def test_l12_work_of_the_user_is_no_harm(watched: Watched) -> None:
     assert [one for one in found if one.is_harm] == []
 
 
+def test_work_of_the_user_is_named_and_can_be_undone(user: UserRepository, tmp_path: Path) -> None:
+    """Branches, staged files and settings are named as what they are, and one command each undoes what was done."""
+    user.git("config", "user.email", "old@example.org")
+    user.git("config", "core.pager", "cat")
+    user.git("branch", "old")
+    before = read_protected(user.repository)
+    keep(user.repository, before, tmp_path / "kept", "t1", STAMP)
+    assert differences(before, user.repository, tmp_path / "kept") == []
+    user.git("branch", "-q", "-D", "old")
+    user.git("branch", "it's-new")
+    user.git("rm", "-q", "--cached", "README")
+    user.git("config", "user.email", "hunter2")
+    user.git("config", "--unset", "core.pager")
+    user.git("config", "branch.main.description", "hunter2")
+    found = differences(before, user.repository, tmp_path / "kept")
+    head = user.git("rev-parse", "HEAD")
+    assert [(one.kind, one.name, one.text, one.is_harm) for one in found] == [
+        ("ref", "refs/heads/it's-new", f"is new, at {head}", False),
+        ("ref", "refs/heads/old", f"was removed; it was at {head}", True),
+        ("config", "branch.main.description", "the setting is new", False),
+        ("config", "core.pager", "the setting was removed", True),
+        ("config", "user.email", "has another value", True),
+        ("index", "index", "other files are staged", False),
+    ]
+    assert "hunter2" not in repr(found)
+    for one in found:
+        subprocess.run(one.restore, shell=True, cwd=user.root, check=True, capture_output=True)
+    assert differences(before, user.repository, tmp_path / "kept") == []
+
+
+@pytest.mark.slow
 def test_values_of_settings_are_not_shown(watched: Watched) -> None:
     """A report names a setting and never its value, which may be a password."""
     watched.user.git("config", "http.extraHeader", "Bearer 12345")
     assert "12345" not in repr(watched.found())
 
 
+@pytest.mark.slow
 def test_many_refs_are_kept(user: UserRepository, home: Path) -> None:
     """Hundreds of branches are kept by one ref, however many parents a commit may have."""
     first = user.git("rev-parse", "HEAD")
@@ -160,6 +194,7 @@ def test_many_refs_are_kept(user: UserRepository, home: Path) -> None:
     assert keep(user.repository, before, home / "kept", "t1", STAMP) == ref
 
 
+@pytest.mark.slow
 def test_the_kept_files_are_those_of_the_user(watched: Watched) -> None:
     """Configuration, index, hooks and other files are kept byte by byte."""
     git = files_of(watched.user.root / ".git")
@@ -168,6 +203,7 @@ def test_the_kept_files_are_those_of_the_user(watched: Watched) -> None:
     assert {"config", "index", "hooks/pre-commit", "files/info/exclude"} <= kept.keys()
 
 
+@pytest.mark.slow
 def test_hooks_with_links_are_kept_again(watched: Watched) -> None:
     """Hooks are kept before each agent: links among them are no obstacle, and removed ones do not stay."""
     hooks = watched.user.root / ".git" / "hooks"
@@ -180,12 +216,14 @@ def test_hooks_with_links_are_kept_again(watched: Watched) -> None:
     assert not (watched.kept / "hooks" / "pre-commit").exists()
 
 
+@pytest.mark.slow
 def test_a_branch_with_a_line_separator_in_its_name(watched: Watched) -> None:
     """Only a newline ends the line of a ref, so a branch may have U+2028 in its name."""
     watched.user.git("branch", "a\u2028b")
     assert "refs/heads/a\u2028b" in read_protected(watched.repository).refs
 
 
+@pytest.mark.slow
 def test_what_was_kept_before_stays_kept(watched: Watched) -> None:
     """A branch that was deleted between two agents stays in the repository by the ref of both."""
     lost = watched.user.git("rev-parse", "v1^{commit}")
@@ -196,6 +234,7 @@ def test_what_was_kept_before_stays_kept(watched: Watched) -> None:
     assert lost in watched.user.git("rev-list", watched.ref).splitlines()
 
 
+@pytest.mark.slow
 def test_a_fetch_is_no_harm(watched: Watched) -> None:
     """A fetch moves and removes the branches of remote repositories as they are there: only a removal is named."""
     for ref in ("refs/remotes/origin/one", "refs/remotes/origin/two"):
@@ -218,6 +257,7 @@ def test_a_detached_head_is_restored_by_its_command(user: UserRepository, tmp_pa
     assert differences(before, user.repository, tmp_path) == []
 
 
+@pytest.mark.slow
 def test_settings_of_a_linked_worktree_are_compared(user: UserRepository, tmp_path: Path) -> None:
     """The settings of the checkout in which the user works are those of its own git directory too."""
     user.git("config", "extensions.worktreeConfig", "true")
@@ -260,6 +300,22 @@ def test_a_push_is_reported_and_undone(user: UserRepository, tmp_path: Path) -> 
     assert user.git("for-each-ref", "--format=%(refname) %(objectname)", cwd=remote) == f"refs/heads/main {pushed}"
 
 
+def test_a_push_after_a_removal_is_undone_to_what_was_there(user: UserRepository, tmp_path: Path) -> None:
+    """The log begins anew then, and the branch of the remote is not taken for a new one, which would be removed."""
+    remote = with_remote(user, tmp_path / "remote.git")
+    user.git("config", "receive.denyDeleteCurrent", "ignore", cwd=remote)
+    pushed = user.git("rev-parse", "main")
+    before = read_protected(user.repository)
+    evil = user.git("commit-tree", "-m", "Evil", "HEAD^{tree}")
+    user.git("push", "-q", "origin", ":main")
+    user.git("push", "-q", "origin", f"{evil}:refs/heads/main")
+    [found] = [one for one in differences(before, user.repository, tmp_path) if one.kind == "push"]
+    assert found.text == f"was pushed: it is at {evil}, and was at {pushed}"
+    subprocess.run(found.restore, shell=True, cwd=user.root, capture_output=True, check=False)
+    assert user.git("for-each-ref", "--format=%(refname) %(objectname)", cwd=remote) == f"refs/heads/main {pushed}"
+
+
+@pytest.mark.slow
 def test_a_setting_without_which_a_push_leaves_no_trace(user: UserRepository, tmp_path: Path) -> None:
     """Where git notes no push, the removed setting is named with the command that shows the remote's branches."""
     remote = with_remote(user, tmp_path / "remote.git")
@@ -274,6 +330,7 @@ def test_a_setting_without_which_a_push_leaves_no_trace(user: UserRepository, tm
     assert user.git("for-each-ref", "refs/heads/evil", cwd=remote)
 
 
+@pytest.mark.slow
 def test_a_removed_remote_branch_is_reported_and_pushed_again(user: UserRepository, tmp_path: Path) -> None:
     """A branch that `git push --delete` has removed is named, and its commit is kept for the command of the report."""
     remote = with_remote(user, tmp_path / "remote.git")
@@ -308,7 +365,7 @@ def test_a_git_directory_that_is_gone_is_one_difference(user: UserRepository, tm
     away.parent.mkdir(parents=True, exist_ok=True)
     (user.root / ".git").rename(away)
     [found] = differences(before, repository, tmp_path / "kept")
-    assert (found.name, found.is_harm) == (".git", True)
+    assert (found.kind, found.name, found.is_harm) == ("file", ".git", True)
     assert (str(away) in found.text) == is_near
     if is_near:
         subprocess.run(found.restore, shell=True, check=True)
@@ -317,6 +374,7 @@ def test_a_git_directory_that_is_gone_is_one_difference(user: UserRepository, tm
         assert f"-inum {away.stat().st_ino}" in found.restore
 
 
+@pytest.mark.slow
 def test_a_fetch_is_no_push(user: UserRepository, tmp_path: Path) -> None:
     """What others have pushed, and a fetch brings, is not reported; nor is a push of before."""
     remote = with_remote(user, tmp_path / "remote.git")
@@ -335,6 +393,7 @@ def test_a_fetch_is_no_push(user: UserRepository, tmp_path: Path) -> None:
     assert differences(before, user.repository, tmp_path) == []
 
 
+@pytest.mark.slow
 def test_another_directory_of_hooks_is_one_difference(watched: Watched, tmp_path: Path) -> None:
     """A new setting of the hooks' directory is reported as that, not as a change of each hook."""
     (watched.user.root / ".git/hooks/pre-push.sample").write_text("x")
@@ -344,6 +403,7 @@ def test_another_directory_of_hooks_is_one_difference(watched: Watched, tmp_path
     assert watched.found() == []
 
 
+@pytest.mark.slow
 def test_many_hooks_are_restored_by_one_command(watched: Watched) -> None:
     """Several hooks that were changed, removed or added have one command that restores them all."""
     hooks = watched.user.root / ".git/hooks"

@@ -20,7 +20,7 @@ from penstock.repo.place import TreeAbandoned
 from penstock.repo.repository import Author, config_text
 from penstock.repo.result import save_result
 from penstock.repo.staging import stage
-from penstock.repo.tree import ASIDE, Tree, read_record
+from penstock.repo.tree import ASIDE, Tree, abandon, free_place, read_record, remove_directory
 
 
 def agent(tree: Tree, script: str) -> str:
@@ -154,6 +154,20 @@ def test_a_directory_of_somebody_else_is_never_used(user: UserRepository, home: 
     assert read_record(home) is None
 
 
+def test_a_new_tree_is_never_at_the_place_of_one_that_was_given_up(user: UserRepository, home: Path) -> None:
+    """What is there may be somebody's work, also if nothing is there now; else a tree is made again at its place."""
+    repository, above = user.repository, user.root.parent
+    assert free_place(repository, "t1", home) == above / "app.t1"
+    tree = user.tree(home)
+    assert free_place(repository, "t1", home) == tree.path
+    tree.path.rename(above / "moved")
+    (above / "app.t1").mkdir()
+    assert free_place(repository, "t1", home) == above / "app.t1-2"
+    abandon(home)
+    (above / "app.t1-2").symlink_to("nothing")
+    assert free_place(repository, "t1", home) == above / "app.t1-3"
+
+
 def test_l14_a_tree_that_is_gone_is_reported(user: UserRepository, home: Path) -> None:
     """L14: a tree that was deleted or replaced, and a repository that was moved, are errors that say so."""
     tree = user.tree(home)
@@ -218,3 +232,34 @@ def test_a_record_is_read_back(tmp_path: Path) -> None:
     """A file that is not a record counts as none."""
     (tmp_path / "tree.json").write_text("{")
     assert read_record(tmp_path) is None
+
+
+def test_a_directory_is_removed_whatever_its_permissions(unprivileged: Path) -> None:
+    """Also if a directory that cannot be read has one that cannot be written; what a link leads to stays as it is."""
+    top, theirs = unprivileged / "top", unprivileged / "theirs"
+    (top / "closed" / "deep" / "deeper").mkdir(parents=True)
+    theirs.mkdir()
+    for folder in (theirs, top / "closed", top / "closed/deep", top / "closed/deep/deeper"):
+        (folder / "file").write_text("x")
+    for name, target in (("link", theirs), ("dangling", unprivileged / "nothing")):
+        (top / "closed/deep" / name).symlink_to(target)
+    theirs.chmod(0o555)
+    for name, mode in (("closed/deep/deeper", 0o500), ("closed/deep", 0o500), ("closed", 0), ("", 0o500)):
+        (top / name).chmod(mode)
+    remove_directory(top)
+    assert not top.exists()
+    assert (theirs.stat().st_mode & 0o777, os.listdir(theirs)) == (0o555, ["file"])
+
+
+def test_a_directory_that_cannot_be_removed_is_an_error(unprivileged: Path) -> None:
+    """The directory above it may not be the user's; it is not tried forever."""
+    if os.getuid() != 0:
+        pytest.skip("only root makes files of two users")
+    (unprivileged / "top" / "in" / "mine").mkdir(parents=True)
+    os.seteuid(0)
+    for name in ("top/in/mine", "top/in"):
+        os.chown(unprivileged / name, 0, 0)
+    os.seteuid(65534)
+    with pytest.raises(PermissionError):
+        remove_directory(unprivileged / "top")
+    assert (unprivileged / "top/in/mine").is_dir()

@@ -201,6 +201,9 @@ def test_a_nested_repository_is_copied_without_its_git_directory(user: UserRepos
     tree.copy_ignored()
     assert (tree.path / "vendor" / "x" / "a.py").read_text() == "a = 1\n"
     assert not (tree.path / "vendor" / "x" / ".git").exists()
+    (tree.path / "vendor" / "x" / "a.py").write_text("a = 2\n")
+    tree.copy_ignored()  # as when the first attempt was interrupted
+    assert (tree.path / "vendor" / "x" / "a.py").read_text() == "a = 1\n"
 
 
 def test_a_file_that_cannot_be_copied(user: UserRepository, home: Path) -> None:

@@ -68,17 +68,18 @@ def run_hooks(
     if not hooks:
         return HookResult("", "", message)
     file.write_text(message, encoding="utf-8")
-    tree.hand_over()
     output = ""
     for name, words in hooks.items():
-        done = tree.git.run(
-            *("hook", "run", "--ignore-missing", name, *words),
-            hooks=str(folder),
-            seconds=seconds,
-            env=env,
-            accepts=(0, *HOOK_FAILED),
-        )
-        tree.hand_over()  # the hook may have changed anything
+        try:
+            done = tree.git.run(
+                *("hook", "run", "--ignore-missing", name, *words),
+                hooks=str(folder),
+                seconds=seconds,
+                env=env,
+                accepts=(0, *HOOK_FAILED),
+            )
+        finally:
+            tree.hand_over()  # the hook may have changed anything, also one that was killed
         output += (done.out + done.err).decode("utf-8", "replace")
         if done.status != 0:
             return HookResult(name, output, message, ran=True)

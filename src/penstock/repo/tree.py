@@ -423,11 +423,14 @@ def remove_directory(path: Path) -> None:
 
     def allow(function: object, name: str, problem: object) -> None:
         os.chmod(os.path.dirname(name), 0o700)
-        if os.path.isdir(name) and not os.path.islink(name):
-            os.chmod(name, 0o700)
+        if os.path.islink(name) or not os.path.isdir(name):
+            os.unlink(name)
+            return
+        os.chmod(name, 0o700)
+        if Path(name) == path:
             shutil.rmtree(name)
         else:
-            os.unlink(name)
+            remove_directory(Path(name))  # directories in it may not be writable either
 
     shutil.rmtree(path, onerror=allow)
 

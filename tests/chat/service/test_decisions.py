@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.chat.errors import NoSuchTurn
-from penstock.chat.history.entries import Entry, Numbered, Prompted, Released, StopRequested, TurnBegan
+from penstock import events as ev
+from penstock.chat.errors import Invalid, NoSuchTurn
+from penstock.chat.history.entries import Entry, Numbered, Prompted, Released, StopRequested, TurnBegan, TurnEnded
 from penstock.chat.history.timeline import Timeline
-from penstock.chat.service.turns.decisions import activity, stopped
+from penstock.chat.service.turns.decisions import activity, ended, resolved, stopped
 
 
 def folded(*entries: Entry) -> Timeline:
@@ -60,3 +61,21 @@ def test_a_turn_that_never_was_cannot_be_stopped(turn: int) -> None:
     """Its number is in the message."""
     with pytest.raises(NoSuchTurn, match=f"no turn {turn}"):
         stopped(folded(*THREE), turn, queued=False)
+
+
+def test_only_a_running_turn_is_ended() -> None:
+    """Those that wait stay in the queue."""
+    assert ended(folded(*THREE), "cut_off", "why") == [TurnEnded(1, "cut_off", "why")]
+    assert ended(folded(Prompted(1, "a")), "cut_off", "why") == []
+
+
+def test_what_answers_a_question_is_told_if_nothing_was_said() -> None:
+    """The labels of its options, or that words are expected."""
+    options = [ev.Option("1", "Blue", "choice"), ev.Option("2", "Red", "choice")]
+    question = ev.QuestionAsked("q", "Which?", True, "choice", options, agent="a")
+    with pytest.raises(Invalid) as caught:
+        resolved(question, " ")
+    assert caught.value.expected == "one of: Blue, Red"
+    with pytest.raises(Invalid) as caught:
+        resolved(ev.QuestionAsked("q", "Which?", True, "choice", free_text=True, agent="a"), " ")
+    assert caught.value.expected == "one of: words"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -9,9 +10,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import until_true
 
 from penstock.chat.errors import Invalid
-from penstock.chat.service.chats.heartbeats import MAX_MINUTES, checked, due, hours
+from penstock.chat.service.chats.heartbeats import MAX_MINUTES, Scheduler, checked, due, hours
 from penstock.chat.store.rows import Heartbeat
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -102,3 +104,28 @@ def test_what_is_one_is_taken() -> None:
     assert checked({"minutes": 30, "prompt": "News?", "quiet": "22:00-07:30"}) == checked(beat) == beat
     assert checked(None) is None
     assert [time.isoformat("minutes") for time in hours("22:00-07:30")] == ["22:00", "07:30"]
+
+
+def test_no_sleep_is_left_behind() -> None:
+    """Whatever changes, and at the end: a chat that is busy all day would else leave thousands of them."""
+    asleep = 0
+
+    async def sleep(_: float) -> None:
+        nonlocal asleep
+        asleep += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            asleep -= 1
+
+    async def use() -> None:
+        changed = asyncio.Event()
+        running = asyncio.create_task(Scheduler([], changed, lambda: 0, sleep).run())
+        for _ in range(3):
+            await until_true(lambda: asleep == 1)
+            changed.set()
+            await until_true(lambda: not changed.is_set())
+        running.cancel()
+        await until_true(lambda: asleep == 0)
+
+    asyncio.run(use())

@@ -220,3 +220,42 @@ def test_what_another_node_did_is_found_before_its_notification(home: Home, monk
             await other.close()
 
     asyncio.run(use())
+
+
+def test_a_viewer_is_told_that_another_node_deleted_the_chat(home: Home) -> None:
+    """Also at a node that is not its home."""
+
+    async def use() -> None:
+        async with home.store() as store:
+            await store.create_chat(row(home))
+            nodes = [await home.open(store, this_node=node(name)) for name in ("a", "b")]
+            logs = [service.log("c") for service in nodes]
+            for log in logs:
+                log.live.watch(lambda _: None)
+                await log.open()
+            await store.delete_chat("c")
+            await until_true(lambda: all(log.live.shown is not None and log.live.shown.deleted for log in logs))
+            assert [service.chats() for service in nodes] == [[], []]
+            for service in nodes:
+                await service.close()
+
+    asyncio.run(use())
+
+
+def test_what_was_left_unread_is_read_when_it_is_needed(home: Home) -> None:
+    """A node reads nothing of a turn that runs elsewhere and that nobody watches here, until somebody does."""
+
+    async def use() -> None:
+        async with home.store() as store:
+            await store.create_chat(row(home))
+            await store.append("c", encode([Prompted(1, "p"), TurnBegan(1, "scripted", "/")]), after=0, at=1)
+            service = await home.open(store, this_node=node("b"))
+            log = service.log("c")
+            assert (await log.open()).number == 2
+            await store.append("c", encode([TurnEnded(1, "ok")]), after=2, at=1)
+            await until_true(lambda: log.live.is_skipping)
+            timeline = await log.open()
+            assert (timeline.number, timeline.running) == (3, None)
+            await service.close()
+
+    asyncio.run(use())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -564,5 +565,22 @@ def test_turns_are_given_page_by_page(home: Home) -> None:
                 seen = [turn.turn for turn in page] + seen
                 before = seen[0]
             assert seen == [*range(1, 9)]
+
+    asyncio.run(chat())
+
+
+def test_chats_of_other_programs_are_found_by_who_asked_for_them(home: Home) -> None:
+    """By the beginning of their foreign id, the newest first; one of another depth or person is another chat."""
+
+    async def chat() -> None:
+        times = itertools.count(1)
+        async with home.service(now=lambda: next(times)) as service:
+            made = [await service.create(foreign_id=id, depth=depth) for id, depth in (("x1", 0), ("x2", 0), ("x3", 1))]
+            await service.create(foreign_id="y")
+            await service.create()
+            ids = [it.id for it in made]
+            assert [row.id for row, _ in service.foreign_chats("x")] == [ids[1], ids[0]]
+            assert [row.id for row, _ in service.foreign_chats("x", depth=1)] == [ids[2]]
+            assert service.foreign_chats("x", person="somebody else") == []
 
     asyncio.run(chat())

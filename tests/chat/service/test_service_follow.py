@@ -11,6 +11,8 @@ from waiting import until_true
 
 from penstock import events as ev
 from penstock.chat.history.entries import Answered, Prompted, StopRequested, encode
+from penstock.chat.store.protocol import News
+from penstock.chat.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from chat.service.conftest import Home
@@ -115,5 +117,26 @@ def test_deltas_of_a_burst_are_few_entries(home: Home) -> None:
                 if isinstance(one, ev.Delta) and isinstance(other, ev.Delta) and one.block == other.block
             ]
             assert len(merged) <= 3, "a burst came in a few batches at most"
+
+    asyncio.run(use())
+
+
+def test_after_a_gap_in_the_notifications_all_chats_are_read(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that was away names no chats when it is back, and each of them may have got a prompt."""
+
+    async def use() -> None:
+        async with home.service() as service:
+            store = service._store
+            assert isinstance(store, SqliteStore)
+            made = await service.create()
+            (entry,) = encode([Prompted(1, "unheard")])
+            with monkeypatch.context() as patched:
+                patched.setattr(store, "_notify", lambda _: None)
+                await store.submit(made.id, entry, at=1, after=0)
+                await asyncio.sleep(0)
+            store._notify(News({}, all=True))
+            await until_true(lambda: service.chat(made.id).turns == 1)
+            (view,) = await home.settled(service, made.id)
+            assert (view.prompt, view.outcome) == ("unheard", "ok")
 
     asyncio.run(use())

@@ -114,7 +114,7 @@ def test_a_request_is_signed_as_standard_webhooks_say(receiver: Receiver) -> Non
 
     body = Judge(SECRET).verify(got.body, got.headers)
 
-    assert got.path == "/hook?a=b"
+    assert (got.path, got.headers["content-type"]) == ("/hook?a=b", "application/json")
     assert body["text"] == "claude is done in sh⏎op"
     assert (body["type"], body["chat"], body["turn"], body["outcome"]) == ("ended", "c/1", 3, "ok")
     assert body["link"] == "http://127.0.0.1:8377/chats/c%2F1"
@@ -147,6 +147,14 @@ def test_what_another_try_cannot_help_is_given_up(
     assert [got.path for got in receiver.got] == ["/a-secret-topic"]
     assert str(status) in caplog.text
     assert "a-secret-topic" not in caplog.text
+
+
+@pytest.mark.parametrize("status", [200, 202, 299])
+def test_any_success_is_one(receiver: Receiver, status: int, caplog: pytest.LogCaptureFixture) -> None:
+    """The message is not sent again, and nothing is logged."""
+    receiver.answers = [status]
+    assert announced(Webhook(url=receiver.url), until=lambda: len(receiver.got) == 1) == []
+    assert (len(receiver.got), caplog.records) == (1, [])
 
 
 def test_nobody_there(caplog: pytest.LogCaptureFixture) -> None:
