@@ -10,6 +10,7 @@ import msgspec
 from penstock.cli.console import columns, pass_on, say
 from penstock.cli.directory import current_directory
 from penstock.cli.earlier import EarlierRun, earlier_runs
+from penstock.cli.editor.prompt_history import clear as clear_prompts
 from penstock.cli.options import whole_number
 from penstock.cli.parser import Parser
 from penstock.cli.sessions import MAX_TITLE_CHARS, SHOWN, read_history, when
@@ -105,6 +106,7 @@ def _clear(options: Namespace) -> str:
         done = keeper.remove(list(keeper.recordings()))
         if not options.recordings:
             History(data).clear()
+            clear_prompts(data)
     except OSError as error:
         raise UsageError(f"{error.filename or data} cannot be cleared: {error.strerror}") from error
     words = _words(done)
