@@ -138,6 +138,34 @@ def test_where_none_begins(place: Place, words: tuple[str, ...]) -> None:
     assert "no prompt" in talk.text
 
 
+@pytest.mark.parametrize(("agent", "status"), [("nosuch", 2), ("gone", 127)])
+def test_an_agent_that_cannot_be_started(place: Place, agent: str, status: int) -> None:
+    """The error comes before somebody types a prompt."""
+    with place.config.open("a") as file:
+        file.write('[agents.gone]\ncommand = ["penstock-no-such-program"]\n')
+    talk = place.talk(*RUN, agent)
+    assert talk.end() == status
+    assert agent in talk.text
+    assert "A conversation" not in talk.text
+
+
+@pytest.mark.slow
+def test_a_failed_run_keeps_the_conversation(place: Place) -> None:
+    """Its prompt is recalled, and the next one goes on."""
+    talk = place.talk()
+    talk.asked()
+    said(talk, "first prompt")
+    (place.folder.parent / "agent.py").rename(place.folder.parent / "away.py")
+    talk.type("second prompt\r")
+    talk.until("failed")
+    talk.asked()
+    (place.folder.parent / "away.py").rename(place.folder.parent / "agent.py")
+    talk.type(UP + "\r")
+    talk.until("You said: second prompt")
+    talk.asked()
+    assert "--resume=s-first" in place.words[1]
+
+
 NO_EDITOR = [
     ("run claude --route exec hello", ""),
     ("run claude --route exec", "hello"),
@@ -456,7 +484,7 @@ def test_model_and_level_of_the_next_prompts(place: Place) -> None:
     talk.type("/model opus\r")
     talk.until("The model of the next prompt is opus.")
     talk.type("/allow everything\r")
-    talk.until("'everything' is no level; expected /allow with one of read, ask, edits, all, own")
+    talk.until("'everything' is no level; expected /allow with one of default, read, ask")
     talk.asked()
     talk.type("/allow\r")
     talk.until("there is no level")

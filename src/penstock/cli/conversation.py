@@ -113,6 +113,8 @@ def converse(options: RunOptions, config: Config, run: MakeRun) -> int:
 
     conversation = TerminalConversation(options, run)
     has_prompt = options.prompt is not None or (options.template is not None and not options.template.needs_prompt)
+    if not has_prompt:
+        conversation.check()
     return _Conversing(conversation, config, run).go_on(has_prompt=has_prompt)
 
 
@@ -194,7 +196,7 @@ class _Conversing:
             return lines.read()
         if typed.queued and self._is_sent:
             line = typed.queued.pop(0)
-            notify(f"\n> {line}\n")
+            notify("\n> " + line.replace("\n", "\n  ") + "\n")  # as the editor shows it
             lines.remember(line)
             return line
         text = typed.take_text(with_queued=not self._is_sent)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import get_args
 
 import msgspec
 
-from penstock.adapter import Level
 from penstock.agents import registry
 from penstock.cli.console import columns, say
 from penstock.cli.editor.directory_diff import directory_diff
 from penstock.cli.editor.terminal_conversation import TerminalConversation
 from penstock.config.settings import Config
 from penstock.errors import UsageError, nearest, shown
+from penstock.run.spec import OPTIONS
 
-LEVELS: tuple[str, ...] = get_args(Level)
+LEVELS: tuple[str, ...] = OPTIONS["allow"].choices
 
 KEYS = (
     ("Enter", "send the prompt"),
@@ -134,8 +133,8 @@ def run_command(conversation: TerminalConversation, line: str) -> bool:
     Raises:
         PenstockError: there is no such command, or it cannot be done.
     """
-    name, _, argument = line.partition(" ")
-    name, argument = ALIASES.get(name, name), argument.strip()
+    name, *more = line.split(maxsplit=1)
+    name, argument = ALIASES.get(name, name), "".join(more)
     command = COMMANDS.get(name)
     if command is None:
         guess = nearest(name, COMMANDS)

@@ -86,8 +86,19 @@ class TerminalConversation:
             self._summary = summary(self._replied_by, self._prompts, self._reply)
 
     def _adopt(self, options: RunOptions) -> None:
-        self._check(msgspec.structs.replace(options, prompt="a prompt", template=None))
+        self._check_possible(options)
         self.options = options
+
+    def check(self) -> None:
+        """Check that the agent can be started, before somebody types a prompt for it.
+
+        Raises:
+            PenstockError: it cannot.
+        """
+        self._check_possible(self.options)
+
+    def _check_possible(self, options: RunOptions) -> None:
+        self._check(msgspec.structs.replace(options, prompt="a prompt", template=None))
 
     def begin(self, prompt: str | None) -> RunOptions:
         """Return the options of a run with the next prompt; None is the prompt that the command line has."""
@@ -101,12 +112,11 @@ class TerminalConversation:
     def end(self, ended: RunEnded | None, session_id: str | None) -> None:
         """Note how the run of the last prompt ended."""
         self._prompts.append(self.options.prompt or "")
-        asked = {**self.options.asked, "session_id": session_id or self.session_id, "fork": False, "files": []}
-        self.options = msgspec.structs.replace(
-            self.options, asked=asked, resumes_newest=False, stdin="never", template=None
-        )
-        if session_id is not None:
-            self._summary = ""  # the agent has it now
+        self.options = msgspec.structs.replace(self.options, stdin="never", template=None)
+        if session_id is not None:  # the agent has the files, the branch and the summary now
+            asked = {**self.options.asked, "session_id": session_id, "fork": False, "files": []}
+            self.options = msgspec.structs.replace(self.options, asked=asked, resumes_newest=False)
+            self._summary = ""
         if ended is None:
             return
         self._reply, self._replied_by = ended.reply, self.agent

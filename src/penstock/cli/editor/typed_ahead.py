@@ -114,6 +114,9 @@ class TypedAhead:
         """Read the keys that have been typed; return lines about them for the user."""
         self._take()
         news, self._news = self._news, []
+        if self.text and not self._is_explained:
+            self._is_explained = True
+            news.append(FIRST_KEYS)
         return news
 
     @contextlib.contextmanager
@@ -179,9 +182,6 @@ class TypedAhead:
 
     def _add(self, text: str) -> None:
         self.text = (self.text + text)[:MAX_CHARS]
-        if not self._is_explained:
-            self._is_explained = True
-            self._news.append(FIRST_KEYS)
 
     def _queue(self, line: str) -> None:
         if not line.strip():
@@ -191,5 +191,4 @@ class TypedAhead:
             return
         self.queued.append(line)
         self.text = ""
-        self._news = [news for news in self._news if news != FIRST_KEYS]  # what was typed at once needs no explanation
         self._news.append(f"queued: {shortened(one_line(line), MAX_SHOWN_CHARS)}")
