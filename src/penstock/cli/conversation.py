@@ -5,21 +5,24 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-import msgspec
-
 from penstock.cli.console import notify, notify_problem
-from penstock.errors import UsageError
+from penstock.cli.exit_status import OK, SIGNAL_BASE
+from penstock.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
+    from penstock.cli.editor.terminal_conversation import TerminalConversation
+    from penstock.cli.editor.typed_ahead import TypedAhead
     from penstock.cli.options import RunOptions
+    from penstock.config.settings import Config
+    from penstock.events import RunEnded
 
-PROMPT = "\nNext prompt (/stop or Ctrl-D ends, /model NAME changes the model):\n> "
+ENDING = frozenset({SIGNAL_BASE + signal.SIGTERM, SIGNAL_BASE + signal.SIGHUP})
+"""Exit statuses of a run after which nothing is asked: somebody wants the program to end."""
 
-WAKE_SECONDS = 0.1
-"""Seconds between two interruptions of the wait for a key. A Ctrl-C that the wait missed is noticed after this time."""
+PLAIN_TERMINALS = ("", "dumb", "unknown")
+"""Values of `TERM` for terminals that can only append."""
 
 
 class OneRun(Protocol):
@@ -30,9 +33,55 @@ class OneRun(Protocol):
         """Conversation of the run, once it has ended."""
         ...
 
+    @property
+    def ended(self) -> RunEnded | None:
+        """Last event of the run, once it has ended."""
+        ...
+
     def show(self) -> int:
         """Run it to its end and return the exit status."""
         ...
+
+
+class MakeRun(Protocol):
+    """Function that makes the run of one prompt."""
+
+    def __call__(
+        self, options: RunOptions, *, title: str | None = None, typed_ahead: TypedAhead | None = None
+    ) -> OneRun:
+        """Return the run, not started; `title` is for the history.
+
+        Raises:
+            PenstockError: it cannot be made.
+        """
+        ...
+
+
+class Lines(Protocol):
+    """Reader of prompts."""
+
+    def read(self, text: str = "") -> str:
+        """Ask for a prompt, with this text in the line; return it.
+
+        Raises:
+            EOFError: the user leaves.
+        """
+        ...
+
+    def remember(self, text: str) -> None:
+        """Remember a prompt from elsewhere, to be recalled by keys."""
+        ...
+
+
+def begins_by_itself(options: RunOptions) -> bool:
+    """Return whether these options begin a conversation without `--interactive`: nothing else could be done.
+
+    No prompt is there, and a person at a terminal can be asked for it.
+    """
+    has_prompt = options.prompt is not None or (options.template is not None and not options.template.needs_prompt)
+    if has_prompt or options.stdin == "never" or options.worktree:
+        return False
+    return _problem(options) is None
 
 
 def check_interactive(options: RunOptions) -> None:
@@ -41,101 +90,139 @@ def check_interactive(options: RunOptions) -> None:
     Raises:
         UsageError: it is not.
     """
+    problem = _problem(options)
+    if problem is not None:
+        raise problem
+
+
+def _problem(options: RunOptions) -> UsageError | None:
     if options.to != "text":
-        raise UsageError(
+        return UsageError(
             f"--interactive is for people, and --to {options.to} for programs", help="leave one of them out"
         )
     if "," in options.agents or options.fallback:
-        raise UsageError("--interactive talks to one agent", help="name one agent, without --fallback")
+        return UsageError("--interactive talks to one agent", help="name one agent, without --fallback")
     if not (os.isatty(0) and os.isatty(1)):
-        raise UsageError("--interactive asks for prompts, and there is no terminal", help="leave it out")
+        return UsageError("--interactive asks for prompts, and there is no terminal", help="leave it out")
+    return None
 
 
-def converse(options: RunOptions, run: Callable[[RunOptions], OneRun]) -> int:
+def converse(options: RunOptions, config: Config, run: MakeRun) -> int:
     """Run one prompt after another in one conversation; return the exit status of the last run."""
-    status = 0
+    from penstock.cli.editor.terminal_conversation import TerminalConversation
+
+    conversation = TerminalConversation(options, run)
     has_prompt = options.prompt is not None or (options.template is not None and not options.template.needs_prompt)
-    following = options if has_prompt else _next(options)
-    while following is not None:
-        options = following
-        one = run(options)
-        status = one.show()
-        if one.session_id is None:
-            notify_problem("the agent did not report its conversation, so it cannot be resumed")
-            break
-        asked = {**options.asked, "session_id": one.session_id, "fork": False, "files": []}
-        following = _next(
-            msgspec.structs.replace(options, asked=asked, resumes_newest=False, stdin="never", template=None)
-        )
-    return status
+    if not has_prompt:
+        conversation.check()
+    return _Conversing(conversation, config, run).go_on(has_prompt=has_prompt)
 
 
-def _next(options: RunOptions) -> RunOptions | None:
-    """Return the options with the next prompt and the model that the user wants; None at the end.
+class _Conversing:
+    """One conversation at work: who reads the prompts, and what is typed ahead."""
 
-    Ctrl-C discards the line being typed; at an empty line it ends the conversation.
-    """
-    while True:
-        try:
-            words = read_line(PROMPT).strip()
-        except EOFError:
-            notify("\n")
-            return None
-        except KeyboardInterrupt:
-            notify("\n")
-            if not _is_half_typed():
+    def __init__(self, conversation: TerminalConversation, config: Config, run: MakeRun) -> None:
+        self._conversation = conversation
+        self._run = run
+        self._config = config
+        self._typed_ahead: TypedAhead | None = None
+        self._lines: Lines | None = None
+        if os.environ.get("TERM", "") not in PLAIN_TERMINALS:
+            from penstock.cli.editor.typed_ahead import TypedAhead
+
+            self._typed_ahead = TypedAhead()
+        self._is_sent = True
+        """Whether queued lines are sent. After a run that failed or was stopped, they are text of the next prompt."""
+
+    def go_on(self, *, has_prompt: bool) -> int:
+        """Run prompts until the user leaves; `has_prompt`: the first one is in the options."""
+        status, is_first = OK, True
+        prompt = None if has_prompt else self._next()
+        while has_prompt or prompt is not None:
+            try:
+                status = self._show(prompt)
+            except PenstockError as error:
+                if is_first and has_prompt:
+                    raise
+                notify_problem(str(error))
+                self._is_sent = False
+            is_first = has_prompt = False
+            if status in ENDING:
+                return status
+            prompt = self._next()
+        from penstock.cli.editor.commands import going_on
+
+        notify(going_on(self._conversation))
+        return status
+
+    def _show(self, prompt: str | None) -> int:
+        """Run one prompt to its end and return its exit status."""
+        conversation = self._conversation
+        options = conversation.begin(prompt)
+        one = self._run(options, title=conversation.title, typed_ahead=self._typed_ahead)
+        with self._typed_ahead or contextlib.nullcontext():
+            status = one.show()
+        conversation.end(one.ended, one.session_id)
+        self._is_sent = status == OK
+        if conversation.session_id is None:
+            notify_problem("the agent did not report its conversation, so the next prompt begins a new one")
+        return status
+
+    def _next(self) -> str | None:
+        """Return the next prompt; None at the end. Commands are run."""
+        from penstock.cli.editor.commands import is_command, run_command
+
+        while True:
+            try:
+                line = self._line().strip()
+            except EOFError:
                 return None
-            continue
-        name, _, rest = words.partition(" ")
-        if name == "/stop":
-            return None
-        if name == "/model":
-            model = rest.strip() or None
-            options = msgspec.structs.replace(options, asked={**options.asked, "model": model})
-            notify(f"The model of the next prompt is {model or 'the default one of the agent'}.\n")
-        elif words:
-            return msgspec.structs.replace(options, prompt=words)
+            if not is_command(line):
+                if line:
+                    return line.removeprefix("/") if line.startswith("//") else line
+                continue
+            try:
+                if run_command(self._conversation, line):
+                    return None
+            except PenstockError as error:
+                notify_problem(str(error))
+            except KeyboardInterrupt:
+                notify("\n")
 
+    def _line(self) -> str:
+        """Return the next line: one that was queued, else one that is read now."""
+        typed, lines = self._typed_ahead, self._reader()
+        if typed is None:
+            return lines.read()
+        if typed.queued and self._is_sent:
+            line = typed.queued.pop(0)
+            notify("\n> " + line.replace("\n", "\n  ") + "\n")  # as the editor shows it
+            lines.remember(line)
+            return line
+        text = typed.take_text(with_queued=not self._is_sent)
+        self._is_sent = True
+        return lines.read(text)
 
-def _is_half_typed() -> bool:
-    """Return whether the line interrupted by Ctrl-C has text."""
-    try:
-        import readline
-    except ImportError:
-        return False
-    return bool(readline.get_line_buffer().strip())
+    def _reader(self) -> Lines:
+        """Return the reader of prompts; it is made when the first prompt is needed."""
+        if self._lines is None:
+            self._lines = self._make_reader()
+        return self._lines
 
+    def _make_reader(self) -> Lines:
+        if self._typed_ahead is None:
+            from penstock.cli.editor.plain_line import PlainLines
 
-def read_line(prompt: str) -> str:
-    """Read a line from the terminal after a prompt, with keys to edit it and to recall earlier lines.
+            return PlainLines()
+        from penstock.cli.display import decide
+        from penstock.cli.editor.commands import HELP, values
+        from penstock.cli.editor.directory_files import DirectoryFiles
+        from penstock.cli.editor.line_editor import LineEditor
+        from penstock.cli.editor.prompt_history import PromptHistory
+        from penstock.config.data import data_path
 
-    Raises:
-        EOFError: the input has ended.
-        KeyboardInterrupt: Ctrl-C was pressed.
-    """
-    try:
-        import readline  # `input` uses it once it is imported
-    except ImportError:
-        pass
-    else:
-        readline.parse_and_bind("set enable-bracketed-paste on")  # pasted lines are one prompt, sent by Enter
-    with _wakes():
-        return input(prompt)
-
-
-@contextlib.contextmanager
-def _wakes() -> Iterator[None]:
-    """Interrupt system calls of the main thread at intervals.
-
-    `input` handles a signal only when the signal interrupts its wait for a key. Without these interruptions, a Ctrl-C
-    that arrives while `input` draws the prompt or the last key, or in another thread, would have no effect until the
-    next key.
-    """
-    before = signal.signal(signal.SIGALRM, lambda *_: None)
-    signal.siginterrupt(signal.SIGALRM, False)  # a write is resumed; the wait for a key is still interrupted
-    signal.setitimer(signal.ITIMER_REAL, WAKE_SECONDS, WAKE_SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        options, directory = self._conversation.options, self._conversation.directory
+        history = PromptHistory(data_path() if self._config.keeps_history else None, directory)
+        color = decide(options, self._config, several=False).color
+        notify(f"\nA conversation with {self._conversation.agent}: /help lists commands and keys, Ctrl-D leaves.\n")
+        return LineEditor(history, DirectoryFiles(directory), HELP, values(self._config), color=color)

@@ -10,6 +10,7 @@ import msgspec
 from penstock.cli.console import columns, pass_on, say
 from penstock.cli.directory import current_directory
 from penstock.cli.earlier import EarlierRun, earlier_runs
+from penstock.cli.editor.prompt_history import clear as clear_prompts
 from penstock.cli.options import whole_number
 from penstock.cli.parser import Parser
 from penstock.cli.sessions import MAX_TITLE_CHARS, SHOWN, read_history, when
@@ -28,7 +29,7 @@ EXAMPLES = """\
 examples:
   penstock history                      earlier runs in this directory, the newest last
   penstock show 2                       one of them again, by its number
-  penstock history clear                forget all runs of all directories, and remove their recordings
+  penstock history clear                forget all runs and prompts of all directories, and remove their recordings
   penstock history clear --recordings   only remove the recordings
 """
 
@@ -57,7 +58,7 @@ def parser() -> Parser:
     """Return the parser of the command."""
     text = "List earlier runs of this directory, or forget all runs."
     made = Parser("history", text, examples=EXAMPLES, arguments="[clear] [options]")
-    text = "forget all runs of all directories, and remove the recordings that Penstock keeps of them"
+    text = "forget all runs and typed prompts of all directories, and remove the recordings that Penstock keeps"
     made.add_argument("action", nargs="?", choices=("clear",), metavar="clear", help=text)
     made.add_argument("--recordings", action="store_true", help="with clear: only remove the recordings")
     made.add_argument("--all", action="store_true", help="of all directories")
@@ -105,10 +106,11 @@ def _clear(options: Namespace) -> str:
         done = keeper.remove(list(keeper.recordings()))
         if not options.recordings:
             History(data).clear()
+            clear_prompts(data)
     except OSError as error:
         raise UsageError(f"{error.filename or data} cannot be cleared: {error.strerror}") from error
     words = _words(done)
-    return f"Removed {words}.\n" if options.recordings else f"Removed {words}, and forgot all runs.\n"
+    return f"Removed {words}.\n" if options.recordings else f"Removed {words}, and forgot all runs and prompts.\n"
 
 
 def _words(done: Removed) -> str:

@@ -29,6 +29,7 @@ from penstock.sinks.text.display_mode import ci_of
 from penstock.sinks.text.styles import duration
 
 if TYPE_CHECKING:
+    from penstock.cli.editor.typed_ahead import TypedAhead
     from penstock.cli.options import RunOptions
     from penstock.cli.run_factory import RunFactory
     from penstock.config.settings import Config
@@ -78,7 +79,7 @@ class LiveRuns:
     """Runs of agents that are shown until all have ended. Use `show`.
 
     `kind` and `title` are for the lines of these runs in the history. Without a title, the beginning of the prompt is
-    used.
+    used. `typed_ahead` reads what is typed while they work, in a conversation.
     """
 
     def __init__(
@@ -90,7 +91,9 @@ class LiveRuns:
         errors: Output,
         kind: Kind = "run",
         title: str | None = None,
+        typed_ahead: TypedAhead | None = None,
     ) -> None:
+        self._typed_ahead = typed_ahead
         self._screen = Screen(options)
         self._config = config
         self._factory = factory
@@ -183,10 +186,14 @@ class LiveRuns:
         return self._shown[-1].run
 
     @property
+    def ended(self) -> RunEnded | None:
+        """Last event of the last run, once it has ended."""
+        return self._shown[-1].ended
+
+    @property
     def session_id(self) -> str | None:
         """Conversation of the last run, once it has ended; None if unknown."""
-        ended = self._shown[-1].ended
-        return ended.session_id if ended is not None else None
+        return self.ended.session_id if self.ended is not None else None
 
     def show(self) -> int:
         """Run all of them to their ends and return the exit status.
@@ -299,8 +306,16 @@ class LiveRuns:
             if shown.ended:
                 self._output.write(shown.showing.pause())
         if not all(shown.ended for shown in self._shown):
-            self._wait()
+            if self._wait(*(self._typed_ahead.fds if self._typed_ahead is not None else ())):
+                self._note_typed()
             self._report_silence()
+
+    def _note_typed(self) -> None:
+        """Take what was typed for the next prompt, and show what is queued."""
+        for line in self._typed_ahead.read() if self._typed_ahead is not None else ():
+            for shown in self._shown:
+                self._output.write(shown.showing.pause())
+            notify_problem(line)
 
     def _report_silence(self) -> None:
         """Write a line for each run from which nothing has come for some time; in CI even if the output is silent."""
@@ -334,10 +349,10 @@ class LiveRuns:
         if self._stops > 2:
             raise KeyboardInterrupt
 
-    def _wait(self, *more: int) -> bool:
+    def _wait(self, *more: int, is_asking: bool = False) -> bool:
         """Wait for a run, a signal, or input on `more`; return whether there is input."""
         # While a question waits for its answer, nothing is written between the question and what the user types.
-        silences = [] if more else [shown.silence.left(time.monotonic()) for shown in self._working()]
+        silences = [] if is_asking else [shown.silence.left(time.monotonic()) for shown in self._working()]
         ready, _, _ = select.select([self._wake_out, *more], [], [], min(silences, default=None))
         if self._wake_out in ready:
             for number in os.read(self._wake_out, 4096):
@@ -370,7 +385,8 @@ class LiveRuns:
             del shown.questions[question.id]
             if self._awaits(shown, question):
                 self._output.write(shown.showing.pause())
-                self._ask_person(self._terminal, shown, question)
+                with self._typed_ahead.lent() if self._typed_ahead is not None else contextlib.nullcontext():
+                    self._ask_person(self._terminal, shown, question)
 
     def _ask_person(self, terminal: Terminal, shown: ShownRun, question: QuestionAsked) -> None:
         """Ask until there is an answer. The question is written once: to stderr, unless the output there shows it."""
@@ -400,7 +416,7 @@ class LiveRuns:
         """Return the line that the user types; "" at the end of the input, or if the answer is no longer needed."""
         data = b""
         while not data.endswith(b"\n") and len(data) < MAX_LINE_BYTES and self._awaits(shown, question):
-            if self._wait(terminal.fd):
+            if self._wait(terminal.fd, is_asking=True):
                 piece = terminal.read()
                 if not piece:
                     break

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from penstock.cli.console import errors_output, notify_problem, sink_output
-from penstock.cli.conversation import check_interactive, converse
+from penstock.cli.conversation import begins_by_itself, check_interactive, converse
 from penstock.cli.live_runs import LiveRuns
 from penstock.cli.options import RunOptions, display_flags, flag_values, run_flags, string
 from penstock.cli.parser import Parser
@@ -11,9 +13,13 @@ from penstock.cli.read import configured
 from penstock.cli.run_factory import RunFactory
 from penstock.config.rules import VARIABLE
 
+if TYPE_CHECKING:
+    from penstock.cli.editor.typed_ahead import TypedAhead
+
 RUN_EXAMPLES = """\
 examples:
   penstock run claude "fix the failing test" --model sonnet
+  penstock run claude                                       a conversation: it asks for one prompt after the other
   penstock run claude --continue "now write the docs"       go on with the newest conversation here
   penstock run codex - < PROMPT.md --session 019a… --fork --record runs/
   answer=$(penstock run codex "summarise README.md" --to reply)
@@ -40,14 +46,17 @@ def command(args: list[str]) -> int:
         from penstock.cli.profiles import with_profile
 
         options = with_profile(options, config)
+    if not options.interactive and begins_by_itself(options):
+        options.interactive = True
     _check(options)
     output = sink_output(options.to)
     errors = errors_output()
 
-    def run(options: RunOptions) -> LiveRuns:
-        return LiveRuns(RunFactory(options, config, notify_problem), options, config, output, errors)
+    def run(options: RunOptions, *, title: str | None = None, typed_ahead: TypedAhead | None = None) -> LiveRuns:
+        factory = RunFactory(options, config, notify_problem)
+        return LiveRuns(factory, options, config, output, errors, title=title, typed_ahead=typed_ahead)
 
-    return converse(options, run) if options.interactive else run(options).show()
+    return converse(options, config, run) if options.interactive else run(options).show()
 
 
 def parser() -> Parser:
@@ -57,7 +66,8 @@ def parser() -> Parser:
     add = made.add_argument
     add("agents", metavar="AGENT", help="see penstock agents; also AGENT/PROFILE and acp:COMMAND; or the name of a "
         "profile: [run.NAME] in the configuration")  # fmt: skip
-    add("prompt", nargs="?", metavar="PROMPT", help="prompt, in quotes; without it, or with -, it is read from stdin")
+    add("prompt", nargs="?", metavar="PROMPT", help="prompt, in quotes; without it, or with -, it is read from stdin; "
+        "in a terminal a conversation begins")  # fmt: skip
     add("--prompt-file", metavar="FILE", help="file with a prompt, which may have variables: {{NAME}}; PROMPT takes "
         "the place of {{prompt}}, or follows it")  # fmt: skip
     add("-e", "--var", dest="variables", type=string(VARIABLE), action="append", default=[], metavar="NAME=VALUE",

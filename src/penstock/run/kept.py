@@ -105,9 +105,9 @@ class Keeper:
             self.directory.mkdir(mode=0o700)
             self.is_new = True
         except FileExistsError:
-            fd = _open_directory(self.directory)
+            fd = open_directory(self.directory)
             try:
-                _check_own(fd, self.directory)
+                check_own(fd, self.directory)
             finally:
                 os.close(fd)
 
@@ -133,11 +133,11 @@ class Keeper:
             OSError: the directory cannot be read.
         """
         try:
-            fd = _open_directory(self.directory)
+            fd = open_directory(self.directory)
         except FileNotFoundError:
             return
         try:
-            _check_own(fd, self.directory)
+            check_own(fd, self.directory)
             for name in os.listdir(fd):
                 if (found := _NAME.fullmatch(name)) and (
                     one := _recording(fd, name, [int(number) for number in found.groups()])
@@ -155,9 +155,9 @@ class Keeper:
         done = Removed()
         if not recordings:
             return done
-        fd = _open_directory(self.directory)
+        fd = open_directory(self.directory)
         try:
-            _check_own(fd, self.directory)
+            check_own(fd, self.directory)
             for one in recordings:
                 found = _remove(fd, one.name)
                 if found is None:
@@ -170,11 +170,16 @@ class Keeper:
         return done
 
 
-def _open_directory(path: str | Path, within: int | None = None) -> int:
+def open_directory(path: str | Path, within: int | None = None) -> int:
+    """Open a directory, which is not a link, and return its descriptor. `within` is the one of its parent.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
 
 
-def _check_own(fd: int, path: Path) -> None:
+def check_own(fd: int, path: Path) -> None:
     """Check that a directory belongs to this user, and that only this user can read it.
 
     Raises:
@@ -190,7 +195,7 @@ def _check_own(fd: int, path: Path) -> None:
 def _recording(directory: int, name: str, time_of_start: list[int]) -> KeptRecording | None:
     """Return the recording in a folder of this name; None if the folder has anything else in it."""
     try:
-        fd = _open_directory(name, directory)
+        fd = open_directory(name, directory)
     except OSError:
         return None  # removed by another process, or no folder
     try:
@@ -217,7 +222,7 @@ def _remove(directory: int, name: str) -> bool | None:
     Its folder goes last, and stays if there is anything else in it.
     """
     try:
-        fd = _open_directory(name, directory)
+        fd = open_directory(name, directory)
     except OSError:
         return False
     try:

@@ -6,7 +6,7 @@ import os
 from argparse import Namespace
 
 from penstock.cli.console import notify
-from penstock.cli.conversation import read_line
+from penstock.cli.editor.plain_line import read_line
 from penstock.errors import UsageError
 from penstock.loop.effects import NEEDS_PERSON
 from penstock.loop.state import LoopState

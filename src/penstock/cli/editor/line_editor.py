@@ -1,0 +1,188 @@
+"""Line editor of a conversation, with `prompt_toolkit`. It owns the input line while no agent works, and nothing else.
+
+What is above the line stays as it is: the editor draws only below, and removes what it has drawn but for the line. It
+never asks the terminal for a position, because the answer would arrive among the keys.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import NoReturn
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application.current import get_app
+from prompt_toolkit.completion import CompleteEvent, get_common_complete_suffix
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.history import History
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import ColorDepth, Output
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.shortcuts import CompleteStyle
+
+from penstock.cli.console import notify
+from penstock.cli.editor.directory_files import DirectoryFiles
+from penstock.cli.editor.prompt_history import PromptHistory
+from penstock.cli.editor.suggestions import Suggestions
+from penstock.cli.exit_status import SIGNAL_BASE
+
+MENU_ROWS = 9
+"""Rows that are kept free below the line for completions."""
+
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that end the program; the terminal gets its modes back first."""
+
+LEAVES = "Ctrl-C again, or Ctrl-D, leaves.\n"
+
+
+class LineEditor:
+    """Reader of prompts from a terminal.
+
+    Args:
+        history: earlier prompts of the directory.
+        files: files of the directory.
+        commands: what each command does, by its name.
+        values: function that returns the values of a command's argument.
+        color: whether colours are used.
+    """
+
+    def __init__(
+        self,
+        history: PromptHistory,
+        files: DirectoryFiles,
+        commands: Mapping[str, str],
+        values: Callable[[str], Sequence[str]],
+        *,
+        color: bool,
+    ) -> None:
+        self._kept = _KeptPrompts(history)
+        self._is_warned = False
+        suggestions = Suggestions(files, commands, values)
+        self._session: PromptSession[str] = PromptSession(
+            "> ",
+            multiline=True,
+            prompt_continuation="  ",
+            history=self._kept,
+            completer=suggestions,
+            complete_in_thread=True,
+            complete_style=CompleteStyle.COLUMN,
+            reserve_space_for_menu=MENU_ROWS,
+            key_bindings=self._keys(suggestions),
+            enable_suspend=True,
+            tempfile_suffix=".md",
+            color_depth=None if color else ColorDepth.DEPTH_1_BIT,
+            output=_output(),
+        )
+        self._session.default_buffer.on_text_changed += self._unwarn
+
+    def read(self, text: str = "") -> str:
+        """Ask for a prompt, with this text in the line; return it.
+
+        Raises:
+            EOFError: the user leaves, or the terminal hung up.
+            SystemExit: a signal ended the program.
+        """
+        notify("\n")
+        before = {number: signal.signal(number, _end) for number in ENDING}
+        try:
+            while True:
+                try:
+                    line = self._session.prompt(default=text)
+                except KeyboardInterrupt:
+                    if self._is_warned:
+                        raise EOFError from None
+                    self._is_warned, text = True, ""
+                    notify(LEAVES)
+                else:
+                    self._is_warned = False
+                    return line
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def remember(self, text: str) -> None:
+        """Remember a prompt from elsewhere, to be recalled by keys."""
+        self._kept.append_string(text)
+
+    def _unwarn(self, _: object) -> None:
+        self._is_warned = False
+
+    def _keys(self, suggestions: Suggestions) -> KeyBindings:
+        """Return the keys that differ from those of the library."""
+        keys = KeyBindings()
+        in_line = has_focus(DEFAULT_BUFFER)
+        has_text = Condition(lambda: bool(get_app().current_buffer.text))
+
+        @keys.add("enter", filter=in_line)
+        def send(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
+                buffer.complete_state = None  # the completion is chosen; another Enter sends the prompt
+            else:
+                buffer.validate_and_handle()
+
+        @keys.add("escape", "enter", filter=in_line)
+        def break_line(event: KeyPressEvent) -> None:
+            event.current_buffer.newline(copy_margin=False)
+
+        @keys.add("c-c", filter=in_line & has_text)
+        @keys.add("<sigint>", filter=in_line & has_text)
+        def clear(event: KeyPressEvent) -> None:
+            event.current_buffer.reset()
+
+        @keys.add("tab", filter=in_line)
+        def complete(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            if buffer.complete_state is not None:
+                buffer.complete_next()
+                return
+            # Not in a thread: keys that follow at once are meant for the line with the completion.
+            requested = CompleteEvent(completion_requested=True)
+            found = list(suggestions.get_completions(buffer.document, requested))
+            if len(found) == 1:
+                buffer.apply_completion(found[0])
+            elif found:
+                buffer.insert_text(get_common_complete_suffix(buffer.document, found), fire_event=False)
+                buffer.start_completion()
+
+        @keys.add("c-x", "c-e", filter=in_line)
+        def edit(event: KeyPressEvent) -> None:
+            event.current_buffer.open_in_editor()
+
+        return keys
+
+
+class _KeptPrompts(History):
+    """Earlier prompts, as the library wants them."""
+
+    def __init__(self, history: PromptHistory) -> None:
+        super().__init__()
+        self._history = history
+
+    def load_history_strings(self) -> list[str]:
+        """Return the prompts, the newest first."""
+        return self._history.load()[::-1]
+
+    def store_string(self, string: str) -> None:
+        """Keep a prompt."""
+        self._history.append(string)
+
+
+def _output() -> Output:
+    def size() -> Size:
+        try:
+            columns, rows = os.get_terminal_size(1)
+        except OSError:  # it hung up
+            columns, rows = 0, 0
+        return Size(rows=rows or 24, columns=columns or 80)
+
+    return Vt100_Output(sys.stdout, size, term=os.environ.get("TERM"), enable_cpr=False)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(SIGNAL_BASE + number)

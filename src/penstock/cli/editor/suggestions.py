@@ -1,0 +1,65 @@
+"""Completion in the line editor: files after `@`, commands and their values after `/`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from penstock.cli.editor.directory_files import DirectoryFiles
+
+MAX_OFFERED = 50
+"""Number of files that are offered at once."""
+
+_FILE = re.compile(r'(?:^|(?<=\s))@(?:"([^"\n]*)|([^\s"]*))\Z')
+
+
+class Suggestions(Completer):
+    """Source of completions.
+
+    Args:
+        files: files of the working directory.
+        commands: what each command does, by its name with the slash.
+        values: function that returns the values of a command's argument.
+    """
+
+    def __init__(
+        self, files: DirectoryFiles, commands: Mapping[str, str], values: Callable[[str], Sequence[str]]
+    ) -> None:
+        self._files = files
+        self._commands = commands
+        self._values = values
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """Yield the completions of the text so far."""
+        text = document.text_before_cursor
+        if (found := _FILE.search(text)) is not None:
+            yield from self._paths(found[1] if found[1] is not None else found[2], len(found[0]))
+        elif text.startswith("/") and "\n" not in text:
+            yield from self._of_command(text)
+
+    def _of_command(self, text: str) -> Iterator[Completion]:
+        name, space, argument = text.partition(" ")
+        if not space:
+            for command, help in self._commands.items():
+                if command.startswith(name):
+                    yield Completion(command, -len(name), display_meta=help)
+        elif " " not in argument:
+            for value in self._values(name):
+                if value.startswith(argument):
+                    yield Completion(value, -len(argument))
+
+    def _paths(self, typed: str, length: int) -> Iterator[Completion]:
+        """Yield the paths that contain what is typed: those that begin with it first, then names that do."""
+        wanted = typed.lower()
+        ranked = []
+        for path in self._files.paths():
+            lower = path.lower()
+            if wanted in lower:
+                name = lower.rstrip("/").rpartition("/")[2]
+                rank = 0 if lower.startswith(wanted) else 1 if name.startswith(wanted) else 2
+                ranked.append((rank, lower.count("/"), path))
+        for _, _, path in sorted(ranked)[:MAX_OFFERED]:
+            yield Completion(f'@"{path}"' if " " in path else f"@{path}", -length, display=path)

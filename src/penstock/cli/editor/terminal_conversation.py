@@ -1,0 +1,137 @@
+"""State of one conversation in a terminal: its agent, its options, its prompts so far and their cost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from penstock.cli.advice import resume_command
+from penstock.cli.cost import Total, as_text
+from penstock.cli.editor.handover import summary
+from penstock.cli.options import RunOptions
+from penstock.events import RunEnded, Usage
+from penstock.run.history import RunRecord
+
+NOT_CARRIED: Mapping[str, Any] = {
+    "session_id": None,
+    "fork": False,
+    "route": None,
+    "model": None,
+    "effort": None,
+    "args": [],
+}
+"""Options that belong to one agent, with the values that another agent begins with."""
+
+
+class TerminalConversation:
+    """One conversation.
+
+    Args:
+        options: options of its next run.
+        check: function that raises a PenstockError if a run with these options cannot be made.
+    """
+
+    def __init__(self, options: RunOptions, check: Callable[[RunOptions], object]) -> None:
+        self.options = options
+        self._check = check
+        self._prompts: list[str] = []
+        """Prompts that the agents were given, without summaries."""
+        self._reply = ""
+        self._replied_by = ""
+        self._summary = ""
+        """Summary for the next prompt, which begins another agent's session."""
+        self._totals: dict[str, Total] = {}
+
+    @property
+    def agent(self) -> str:
+        """Name of the agent."""
+        return self.options.agents
+
+    @property
+    def directory(self) -> str:
+        """Directory in which the agent works."""
+        return os.path.abspath(self.options.asked["cwd"] or ".")
+
+    @property
+    def session_id(self) -> str | None:
+        """Id of the agent's session; None before its first prompt was answered."""
+        session_id: str | None = self.options.asked["session_id"]
+        return session_id
+
+    @property
+    def title(self) -> str | None:
+        """Title of the next run in the history; None: the beginning of what the agent is sent."""
+        return self.options.prompt if self._summary else None
+
+    def change(self, **asked: Any) -> None:
+        """Change options of the following runs, by their fields in `RunSpec`.
+
+        Raises:
+            PenstockError: the agent cannot do it; nothing is changed.
+        """
+        self._adopt(msgspec.structs.replace(self.options, asked={**self.options.asked, **asked}))
+
+    def hand_over(self, agent: str) -> None:
+        """Let another agent go on, in a session of its own that begins with a summary of this conversation.
+
+        Raises:
+            PenstockError: there is no such agent, or it cannot do what is asked; nothing is changed.
+        """
+        asked = {**self.options.asked, **NOT_CARRIED}
+        self._adopt(msgspec.structs.replace(self.options, agents=agent, asked=asked, resumes_newest=False))
+        if self._prompts:
+            self._summary = summary(self._replied_by, self._prompts, self._reply)
+
+    def _adopt(self, options: RunOptions) -> None:
+        self._check_possible(options)
+        self.options = options
+
+    def check(self) -> None:
+        """Check that the agent can be started, before somebody types a prompt for it.
+
+        Raises:
+            PenstockError: it cannot.
+        """
+        self._check_possible(self.options)
+
+    def _check_possible(self, options: RunOptions) -> None:
+        self._check(msgspec.structs.replace(options, prompt="a prompt", template=None))
+
+    def begin(self, prompt: str | None) -> RunOptions:
+        """Return the options of a run with the next prompt; None is the prompt that the command line has."""
+        if prompt is not None:
+            # To `penstock run` a single dash is standard input; here it is what somebody typed.
+            self.options = msgspec.structs.replace(self.options, prompt=f"{prompt} " if prompt == "-" else prompt)
+        if not self._summary:
+            return self.options
+        return msgspec.structs.replace(self.options, prompt=f"{self._summary}\n\n{self.options.prompt}")
+
+    def end(self, ended: RunEnded | None, session_id: str | None) -> None:
+        """Note how the run of the last prompt ended."""
+        self._prompts.append(self.options.prompt or "")
+        self.options = msgspec.structs.replace(self.options, stdin="never", template=None)
+        if session_id is not None:  # the agent has the files, the branch and the summary now
+            asked = {**self.options.asked, "session_id": session_id, "fork": False, "files": []}
+            self.options = msgspec.structs.replace(self.options, asked=asked, resumes_newest=False)
+            self._summary = ""
+        if ended is None:
+            return
+        self._reply, self._replied_by = ended.reply, self.agent
+        usage = ended.usage or Usage()
+        cost = ended.cost_usd if ended.cost_usd is not None else usage.cost_usd
+        self._totals.setdefault(self.agent, Total(self.agent)).add(
+            RunRecord(run="", at=0, cost_usd=cost, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+        )
+
+    def cost(self) -> str:
+        """Return the tokens and the cost of the runs so far, as a table for people."""
+        return as_text(list(self._totals.values()), "agent") if self._totals else "Nothing has run yet.\n"
+
+    def resume_command(self) -> str:
+        """Return the command that goes on with the session later; "" if there is none."""
+        if self.session_id is None:
+            return ""
+        return resume_command(self.agent, self.options.asked["cwd"], self.session_id, self.options.asked)
