@@ -16,12 +16,15 @@ export function otherPerson(person) {
 /** Whether the person who uses this page may only read. */
 export const isReader = () => state.about?.person.role === "viewer";
 
+/** Whether anybody else uses this server. */
+export const areSeveral = () => state.about?.several ?? false;
+
 /**
- * Whether the person who uses this page decides who sees a chat, where there is anybody else to see it.
+ * Whether the person who uses this page decides about a chat itself: who sees it, and its end.
  *
- * @param {Api.ChatView} chat
+ * @param {Api.ChatView | undefined} chat
  */
 export function decidesAbout(chat) {
-  const { several = false, person } = state.about ?? {};
-  return several && (person?.role === "owner" || person?.name === chat.person);
+  const person = state.about?.person;
+  return person?.role === "owner" || (person?.role === "member" && person.name === chat?.person);
 }

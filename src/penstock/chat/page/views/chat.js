@@ -25,7 +25,7 @@ import { changeChat, placeName } from "../state/actions.js";
 import { readTabObject, write } from "../state/storage.js";
 import { held, isTakenBack, openQuestion, running, waits } from "../state/reducer.js";
 import { isUndecided, setNotifying } from "../state/notifications.js";
-import { decidesAbout, isReader, otherPerson } from "../state/people.js";
+import { areSeveral, decidesAbout, isReader, otherPerson } from "../state/people.js";
 import { chatPath } from "../state/router.js";
 import { agentOf, chatOf, machineOf, openDialog, useThread } from "../state/store.js";
 import { answerOf, optionOf } from "../text/answers.js";
@@ -66,12 +66,16 @@ export function ChatPage({ id, about }) {
 /** @param {{ chat: Api.ChatView | undefined, title: string, id: string }} props */
 function Head({ chat, title, id }) {
   const openHeartbeat = () => openDialog({ kind: "heartbeat", id });
-  const items = [
+  const decides = decidesAbout(chat);
+  const settings = [
     { label: "Rename and settings", act: () => openDialog({ kind: "settings", id }) },
     { label: "Heartbeat", act: openHeartbeat },
-    ...(chat && decidesAbout(chat) ? [visibilityItem(chat)] : []),
+  ];
+  const items = [
+    ...(isReader() ? [] : settings),
+    ...(chat && decides && areSeveral() ? [visibilityItem(chat)] : []),
     { label: "Save as Markdown", act: () => openDialog({ kind: "save", id }) },
-    { label: "Delete", danger: true, act: () => openDialog({ kind: "delete", id }) },
+    ...(decides ? [{ label: "Delete", danger: true, act: () => openDialog({ kind: "delete", id }) }] : []),
   ];
   const heartbeat = chat?.heartbeat?.on && `Heartbeat: every ${chat.heartbeat.minutes} minutes`;
   return html`<header class="head">
