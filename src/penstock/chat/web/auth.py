@@ -276,11 +276,15 @@ class Logins:
                 await self.sign_out_removed()
 
     async def sign_out_removed(self) -> None:
-        """Sign the browsers of people out who were removed.
+        """Sign the browsers of people out who were removed; not where nodes share the browsers.
+
+        Another node may know people that this one does not. This one accepts none of their requests.
 
         Raises:
             StoreUnavailable: they cannot be signed out.
         """
+        if self._shared is not None:
+            return
         known = {person.name for person in self.people.all()}
         if gone := [browser for browser in self.browsers.listed() if browser.person not in known]:
             await self.browsers.sign_out(gone)

@@ -1,7 +1,3 @@
--- Persons who may use the servers, besides the owner: more columns follow from the struct `Person`.
-
-CREATE TABLE people (
-    name text COLLATE "C" PRIMARY KEY
-);
+-- The person whom a one-time link signs in.
 
 ALTER TABLE codes ADD COLUMN person text NOT NULL DEFAULT 'owner';
