@@ -11,6 +11,8 @@ import httpx
 import pytest
 from waiting import until
 
+from penstock.chat.people import persons
+
 if TYPE_CHECKING:
     from machines import Cluster, Machine
 
@@ -46,6 +48,29 @@ def test_logins_of_one_machine_are_valid_at_all(cluster: Cluster) -> None:
         assert browser.delete(f"/api/browsers/{listed['id']}").status_code == 204
     with at(other, Cookie=cookie) as browser:
         until(lambda: browser.get("/api/about").status_code == 401)
+
+
+def test_a_person_is_known_where_they_were_added(cluster: Cluster) -> None:
+    """A machine that does not know a person rejects them, and does not sign them out elsewhere.
+
+    What they write to a chat of the other machine has their name.
+    """
+    one, other = cluster.machine("a"), cluster.machine("b", works=False)
+    persons.add(one.folder / "data", "ana", "member", 0)
+    code = one.post("/api/link", {"person": "ana"})["url"].partition("#code=")[2]
+    with at(one) as browser:
+        cookie = browser.post("/api/login", json={"code": code}).headers["set-cookie"].partition(";")[0]
+    with at(one, Cookie=cookie) as here, at(other, Cookie=cookie) as there:
+        assert here.get("/api/about").json()["person"]["name"] == "ana"
+        assert there.get("/api/about").status_code == 401
+        chat = here.post("/api/chats", json={"agent": "quick", "home": "a"}).json()["id"]
+        persons.add(other.folder / "data", "ana", "member", 0)
+        until(lambda: there.get("/api/about").status_code == 200)
+        assert there.post(f"/api/chats/{chat}/turns", json={"text": "hi"}).status_code == 202
+        assert one.settled(chat)[0]["person"] == "ana"
+        assert here.get("/api/about").status_code == 200
+        persons.remove(one.folder / "data", "ana")
+        until(lambda: here.get("/api/about").status_code == 401)
 
 
 def test_a_machine_that_is_gone_for_good_is_removed(cluster: Cluster) -> None:
