@@ -22,8 +22,9 @@ class AcpClient:
 
     def __init__(self, folder: Path, url: str, agent: str = "scripted") -> None:
         token = folder / "acp-token"
-        token.write_text(TOKEN)
-        token.chmod(0o600)
+        if not token.exists():  # another client of the test may be reading it
+            token.write_text(TOKEN)
+            token.chmod(0o600)
         self._to_agent, to_client = os.pipe(), os.pipe()
         options = StdioOptions(agent=agent, server=url, token_file=token, data=None)
         self._agent = AcpAgent(options, self._to_agent[0], to_client[1])

@@ -216,10 +216,11 @@ def test_a_turn_that_is_started_and_waited_for(client: Callable[..., Client], fo
     assert one.call("wait_turn", **turn, seconds=0)["structuredContent"]["state"] in ("working", "ended")
 
 
-def test_a_turn_is_stopped(client: Callable[..., Client]) -> None:
+def test_a_turn_is_stopped(client: Callable[..., Client], folder: Path) -> None:
     """By the tool, and by a client that gives up its call; a call that was given up gets no answer."""
     one = client()
     facts = one.call("start_turn", prompt="Hello", agent="held")["structuredContent"]
+    until(lambda: states(folder)[facts["chat"]] == "running")
     stopped = one.call("stop_turn", chat=facts["chat"], turn=1)
     assert stopped["structuredContent"]["outcome"] == "cancelled"
     assert "[the turn was stopped]" in text_of(stopped)
