@@ -29,8 +29,9 @@ Kind = Literal["auto", "on"]
 
 PARTS = st.sampled_from([
     "word", "Wort ", " a", "1. ", "- ", "* ", "+ ", "> ", "#", "## ", "\n", "\n\n", "**", "*", "***", "`", "``", "```",
-    "```py\n", "~~~", "_", "__", "[x](https://e.org/a)", "[b.org](https://e.org)", "[", "](", ")", "<https://e.org>", "<", "|",
-    "| a | b |\n", "|--|:-:|\n", "---\n", "***\n", "    ", "\t", "\\", "漢字", "🎉", "é", "def f(): return 'x' # y\n",
+    "```py\n", "~~~", "_", "__", "[x](https://e.org/a)", "[b.org](https://e.org)", "[", "](", ")", "<https://e.org>",
+    "<", "|", "| a | b |\n", "|--|:-:|\n", "---\n", "***\n", "    ", "\t", "\\", "漢字", "🎉", "é",
+    "def f(): return 'x' # y\n",
     "longer-word-than-others",
     "`" * 18, "*" * 18, "-" * 18, "  ",
 ])  # fmt: skip
