@@ -353,7 +353,7 @@ def test_the_editors_are_drawn_as_recorded(picture: ModuleType) -> None:
 
 
 def test_the_picture_says_what_penstock_says(picture: ModuleType) -> None:
-    """Row by row, the texts of the SVG are the output without its colours of the recording at that width, under the command."""
+    """Row by row, the texts of the SVG are the output of the recording at that width, without its colours."""
     lines: dict[str, str] = {}
     for piece in ElementTree.parse(picture.PICTURE).getroot().iter("{http://www.w3.org/2000/svg}text"):
         column = round((float(piece.attrib["x"]) - picture.MARGIN) / picture.CELL)
