@@ -125,6 +125,7 @@ def open_terminal(tmp_path: Path) -> Iterator[Open]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     env = {**clean, "XDG_CONFIG_HOME": str(tmp_path), "PYTHONPATH": path, "PYTHONUTF8": "1", "TERM": "xterm-256color"}
+    env["PENSTOCK_RENDER"] = "off"  # rendered text depends on the time, as held text is flushed
     opened: list[Terminal] = []
 
     def open_one(width: int = 80, *options: str) -> Terminal:
@@ -237,6 +238,27 @@ def follow(terminal: Terminal, data: bytes) -> list[tuple[bytes, list[Event], st
 
 
 LIVE = ["claude/text", "gemini/thinktools", "qwen/thinking", "copilot/thinktools", "ccs/tools", "ollama-synthetic/text"]
+
+
+def claude_delta(text: str) -> bytes:
+    """The line with which claude adds to its text."""
+    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
+    return json.dumps({"type": "stream_event", "session_id": "s", "event": delta}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("render", ["auto", "on"])
+def test_a_held_marker_is_written_after_100_ms(render: str, open_terminal: Open) -> None:
+    """Though nothing follows it; a marker that is complete in time is not written at all."""
+    terminal = open_terminal(80, "--agent", "claude", "--render", render)
+    begun = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+    message = {"type": "message_start", "message": {"id": "m", "role": "assistant", "content": []}}
+    for event in (message, begun):
+        terminal.feed(json.dumps({"type": "stream_event", "session_id": "s", "event": event}).encode() + b"\n")
+    terminal.feed(claude_delta("some **bold** text, `"))
+    terminal.read_until(lambda seen: seen.endswith(b"text, "))
+    assert terminal.text.endswith("some bold text, ")
+    terminal.read_until(lambda seen: b"`" in seen)
+    assert terminal.text.endswith("some bold text, `")
 
 
 @pytest.mark.sample(24)

@@ -353,14 +353,15 @@ def test_the_editors_are_drawn_as_recorded(picture: ModuleType) -> None:
 
 
 def test_the_picture_says_what_penstock_says(picture: ModuleType) -> None:
-    """Row by row, the texts of the SVG are the plain output of the recording at that width, under the command."""
+    """Row by row, the texts of the SVG are the output of the recording at that width, without its colours."""
     lines: dict[str, str] = {}
     for piece in ElementTree.parse(picture.PICTURE).getroot().iter("{http://www.w3.org/2000/svg}text"):
         column = round((float(piece.attrib["x"]) - picture.MARGIN) / picture.CELL)
         before = lines.get(piece.attrib["y"], "").ljust(column)
         lines[piece.attrib["y"]] = before + (piece.text or "").replace("\xa0", " ")
-    sink = TextSink("full", width=picture.COLUMNS)
-    plain = sink.render(feeds.whole(Stream("claude"), picture.RECORDING.read_bytes()))
+    sink = TextSink("full", width=picture.COLUMNS, color=True, render="auto")
+    coloured = sink.render(feeds.whole(Stream("claude"), picture.RECORDING.read_bytes()))
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
     assert list(lines.values()) == [f"$ {picture.COMMAND}", *filter(None, map(str.rstrip, plain.splitlines()))]
     count = picture.RECORDING.read_bytes().count(b"\n")
     assert f"printed {count} lines of JSON" in (ROOT / "README.md").read_text("utf-8")

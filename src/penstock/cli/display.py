@@ -99,6 +99,7 @@ class Showing:
         self._make_sink = make_sink
         self._sink: Sink | None = None
         self._agent: str | None = None
+        self._due: dict[tuple[int, int], float] = {}  # times at which held text has to be written
 
     def render(self, events: list[Event], agent: str | None) -> str | bytes:
         """Return the output of these events of the agent."""
@@ -111,6 +112,20 @@ class Showing:
             self.ended = events[-1]
         self.replied = self.replied or Replied in map(type, events)
         return self._sink.render(events)
+
+    def held_left(self, now: float) -> float | None:
+        """Return the seconds until `flush_held` has to be called; None if the display holds no text back."""
+        holds: dict[tuple[int, int], float] = getattr(self._sink, "holds", {})
+        self._due = {key: self._due.get(key, now + seconds) for key, seconds in holds.items()}
+        return max(0.0, min(self._due.values()) - now) if self._due else None
+
+    def flush_held(self, now: float) -> str | bytes:
+        """Return text that the display has held back for as long as it may."""
+        if self.held_left(now) != 0:
+            return b""
+        from penstock.sinks.text.sink import TextSink
+
+        return self._sink.flush_held() if isinstance(self._sink, TextSink) else b""
 
     def silent(self, seconds: int, agent: str | None, label: str) -> str | bytes:
         """Return a line about the seconds of silence; nothing if the output is for programs."""
@@ -164,6 +179,8 @@ def make_sink(
         realtime=streaming.realtime,
         mark_partial=streaming.mark_partial,
         show_unknown=streaming.show_unknown,
+        render=seen.render,
+        hyperlinks=seen.hyperlinks,
         width=screen.width,
         cwd=context.cwd,
         label_number=context.number,
@@ -184,4 +201,5 @@ def decide(options: DisplayOptions, config: Config, *, several: bool) -> Look:
     """Return the look of the output, depending on flags, configuration and the kind of stdout."""
     mode = options.mode or config.output("mode")
     color = options.color or config.output("color")
-    return look(os.environ, is_tty=os.isatty(1), mode=mode, color=color, several=several)
+    render = options.render or config.output("render")
+    return look(os.environ, is_tty=os.isatty(1), mode=mode, color=color, render=render, several=several)

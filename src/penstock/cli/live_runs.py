@@ -308,6 +308,8 @@ class LiveRuns:
         if not all(shown.ended for shown in self._shown):
             if self._wait(*(self._typed_ahead.fds if self._typed_ahead is not None else ())):
                 self._note_typed()
+            for shown in self._shown:
+                self._output.write(shown.showing.flush_held(time.monotonic()))
             self._report_silence()
 
     def _note_typed(self) -> None:
@@ -352,8 +354,10 @@ class LiveRuns:
     def _wait(self, *more: int, is_asking: bool = False) -> bool:
         """Wait for a run, a signal, or input on `more`; return whether there is input."""
         # While a question waits for its answer, nothing is written between the question and what the user types.
-        silences = [] if is_asking else [shown.silence.left(time.monotonic()) for shown in self._working()]
-        ready, _, _ = select.select([self._wake_out, *more], [], [], min(silences, default=None))
+        now = time.monotonic()
+        times = [] if is_asking else [shown.silence.left(now) for shown in self._working()]
+        times += [left for shown in self._shown if (left := shown.showing.held_left(now)) is not None]
+        ready, _, _ = select.select([self._wake_out, *more], [], [], min(times, default=None))
         if self._wake_out in ready:
             for number in os.read(self._wake_out, 4096):
                 if number in STOPPING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -54,7 +55,7 @@ def command(args: list[str]) -> int:
         sources[number].replied = True
 
     with screen:
-        return show(options, readings, inputs.chunks(sources), replied)
+        return show(options, readings, inputs.chunks(sources, partial(held_left, readings)), replied)
 
 
 def _options(args: list[str]) -> ReadOptions:
@@ -240,6 +241,18 @@ def resolve_agent(name: str, config: Config) -> tuple[str | Adapter, str | None]
     return adapter, own.label or (name if reader != name else None)
 
 
+def held_left(readings: list[Reading]) -> float | None:
+    """Return the seconds until `flush_held` has to be called; None if no text is held back."""
+    now = time.monotonic()
+    return min((left for reading in readings if (left := reading.showing.held_left(now)) is not None), default=None)
+
+
+def flush_held(readings: list[Reading], output: Output) -> None:
+    """Write the text that was held back for as long as it may."""
+    for reading in readings:
+        output.write(reading.showing.flush_held(time.monotonic()))
+
+
 def run(readings: list[Reading], feed: Iterator[Chunk], output: Output, replied: Callable[[int], None]) -> bool:
     """Write the whole feed to the output; return whether it was interrupted by Ctrl-C.
 
@@ -252,7 +265,9 @@ def run(readings: list[Reading], feed: Iterator[Chunk], output: Output, replied:
     try:
         for number, data, at in feed:
             reading = readings[number]
-            if data is None:
+            if data == b"":
+                flush_held(readings, output)
+            elif data is None:
                 for piece in reading.close(None, at):
                     output.write(piece)
             elif piece := reading.feed(data, at):

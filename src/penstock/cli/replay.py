@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli.console import notify_problem
+from penstock.cli.console import notify_problem, sink_output
 from penstock.cli.options import ReadOptions, agent_flag, display_flags, speed_flag
 from penstock.cli.parser import Parser
-from penstock.cli.read import configured, make_readings, show
+from penstock.cli.read import configured, flush_held, held_left, make_readings, show
 from penstock.cli.screen import Screen
 from penstock.run.replay import find, replay
 
@@ -50,14 +51,21 @@ def replay_file(options: ReadOptions, path: Path) -> int:
     def feed() -> Iterator[Chunk]:
         nonlocal cut
         at, lines = None, 0
-        for data, at in replay(found.input, options.speed, whole=found.cut is not None):
+        for data, at in replay(found.input, options.speed, whole=found.cut is not None, sleep=sleep):
             lines += 1
             yield 0, data, at
         if found.cut is not None:
             cut = f"the recording was cut after {lines:,} line{'s' * (lines != 1)}: {found.cut}"
         yield 0, None, at
 
-    screen = Screen(options)
+    def sleep(seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := held_left(readings)) is not None and time.monotonic() + left < end:
+            time.sleep(left)
+            flush_held(readings, output)
+        time.sleep(max(0.0, end - time.monotonic()))
+
+    screen, output = Screen(options), sink_output(options.to)
     readings = make_readings(options, configured(), [None], screen)
     readings[0].exit = found.exit
     with screen:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -24,7 +24,11 @@ FOLLOW_QUIET_SECONDS = 2.0
 """Seconds without new data after which a followed file has ended, if its run has replied."""
 
 Chunk = tuple[int, "bytes | None", "int | None"]
-"""Number of the input, its bytes (None at its end), and milliseconds since the start, for live inputs."""
+"""Number of the input, its bytes (None at its end), and milliseconds since the start, for live inputs.
+
+Without bytes (b""), nothing has come for some time.
+"""
+NOTHING: Chunk = (0, b"", None)
 
 
 class Source(msgspec.Struct):
@@ -75,18 +79,21 @@ def _instead_of_folder(name: str) -> str:
     return f"name its files: {name.rstrip('/')}/*.ndjson"
 
 
-def chunks(sources: list[Source]) -> Iterator[Chunk]:
-    """Yield the data of the inputs: files one after another, pipes and followed files as their bytes arrive."""
+def chunks(sources: list[Source], patience: Callable[[], float | None] = lambda: None) -> Iterator[Chunk]:
+    """Yield the data of the inputs: files one after another, pipes and followed files as their bytes arrive.
+
+    `NOTHING` is yielded if nothing comes for as many seconds as `patience` returns; None is without limit.
+    """
     if all(source.is_file and not source.follow for source in sources):
         for number, source in enumerate(sources):
             while data := _read(source.fd):
                 yield number, data, None
             yield number, None, None
     else:
-        yield from _live(sources)
+        yield from _live(sources, patience)
 
 
-def _live(sources: list[Source]) -> Iterator[Chunk]:
+def _live(sources: list[Source], patience: Callable[[], float | None]) -> Iterator[Chunk]:
     import threading
 
     inbox = Inbox()
@@ -96,7 +103,7 @@ def _live(sources: list[Source]) -> Iterator[Chunk]:
         threading.Thread(target=pump, args=(number, source, inbox), daemon=True).start()
     open_inputs = len(sources)
     while open_inputs:
-        chunk = inbox.take()
+        chunk = inbox.take(patience())
         open_inputs -= chunk[1] is None
         yield chunk
 
@@ -124,11 +131,11 @@ class Inbox:
             self._bytes += len(data or b"")
             self._changed.notify_all()
 
-    def take(self) -> Chunk:
-        """Remove and return the oldest chunk; wait for one."""
+    def take(self, seconds: float | None = None) -> Chunk:
+        """Remove and return the oldest chunk; wait for one, and return `NOTHING` if none comes in time."""
         with self._changed:
-            while not self._chunks:
-                self._changed.wait()
+            if not self._changed.wait_for(lambda: self._chunks, seconds):
+                return NOTHING
             chunk = self._chunks.popleft()
             self._bytes -= len(chunk[1] or b"")
             self._changed.notify_all()

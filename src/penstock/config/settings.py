@@ -63,6 +63,7 @@ STREAMING: dict[str, Rule] = {
 OUTPUT: dict[str, Rule] = {
     "color": _one_of("auto", "always", "never"),
     "mode": _one_of("auto", "full", "basic", "none"),
+    "render": _one_of("auto", "on", "off"),
     "prefix": _one_of("agent", "kind", "both", "none"),
     "detail": _one_of("quiet", "minimal", "normal", "verbose"),
 }
@@ -101,6 +102,7 @@ DEFAULTS: dict[KeyPath, Any] = {
     ("json_streaming", "show_unknown_events"): True,
     ("output", "color"): "auto",
     ("output", "mode"): "auto",
+    ("output", "render"): "auto",
     ("output", "prefix"): "agent",
     ("history", "keep"): True,
     ("history", "record"): True,
@@ -114,6 +116,7 @@ DEFAULTS: dict[KeyPath, Any] = {
 VARIABLES: dict[str, KeyPath] = {
     "PENSTOCK_COLOR": ("output", "color"),
     "PENSTOCK_MODE": ("output", "mode"),
+    "PENSTOCK_RENDER": ("output", "render"),
     "PENSTOCK_PREFIX": ("output", "prefix"),
     "PENSTOCK_DETAIL": ("output", "detail"),
     "PENSTOCK_DELTA_DISPLAY": ("json_streaming", "delta_display"),

@@ -10,14 +10,25 @@ import msgspec
 Mode = Literal["full", "basic", "none"]
 Color = Literal["auto", "always", "never"]
 Ci = Literal["github", "gitlab"]
+Render = Literal["auto", "on", "off"]
+
+_LINKING_VARIABLES = ("KITTY_WINDOW_ID", "WEZTERM_PANE", "WT_SESSION", "GHOSTTY_RESOURCES_DIR", "KONSOLE_VERSION")
+_LINKING_PROGRAMS = ("iTerm.app", "WezTerm", "vscode", "ghostty", "rio", "Tabby")
+_LINKING_TERMS = ("xterm-kitty", "xterm-ghostty", "alacritty", "foot", "foot-extra", "wezterm")
+_FIRST_LINKING_VTE = 5000  # GNOME's terminal and others
 
 
 class Look(msgspec.Struct, frozen=True):
-    """Look of the output: when bytes are written (`mode`), whether they are coloured, and for which CI service."""
+    """Look of the output: when bytes are written (`mode`), whether they are coloured, and for which CI service.
+
+    `render` and `hyperlinks` are for Markdown: how it is rendered, and whether the terminal is known to show links.
+    """
 
     mode: Mode
     color: bool
     ci: Ci | None = None
+    render: Render = "off"
+    hyperlinks: bool = False
 
 
 def look(
@@ -26,6 +37,7 @@ def look(
     is_tty: bool,
     mode: Literal["auto", "full", "basic", "none"] = "auto",
     color: Color = "auto",
+    render: Render = "off",
     several: bool = False,
 ) -> Look:
     """Return the look of the output, from the options and the environment. Pure.
@@ -33,6 +45,7 @@ def look(
     Colour is decided by the flag or setting, then by `NO_COLOR`, then by `FORCE_COLOR`, then by whether the output is a
     terminal that can show it. The mode is the requested one; else `full` in a terminal, `basic` if colour is wanted
     elsewhere, and otherwise `none`. If `several` runs share an output, lines are whole, so the mode is never `full`.
+    Markdown is rendered in a terminal with colours only.
     """
     colored = _colored(env, is_tty, color)
     chosen: Mode
@@ -44,7 +57,23 @@ def look(
         chosen = "basic" if colored else "none"
     if several and chosen == "full":
         chosen = "basic" if colored else "none"
-    return Look(chosen, colored, ci_of(env))
+    can_render = is_tty and colored and chosen != "none" and env.get("TERM") != "dumb"
+    rendered = render if can_render else "off"
+    return Look(chosen, colored, ci_of(env), rendered, hyperlinks=rendered == "on" and _has_hyperlinks(env))
+
+
+def _has_hyperlinks(env: Mapping[str, str]) -> bool:
+    """Return whether the terminal is known to show hyperlinks. A multiplexer in between may not pass them on."""
+    term = env.get("TERM", "")
+    if env.get("TMUX") or env.get("STY") or term.startswith(("screen", "tmux")):
+        return False
+    vte = env.get("VTE_VERSION", "")
+    return (
+        term in _LINKING_TERMS
+        or env.get("TERM_PROGRAM", "") in _LINKING_PROGRAMS
+        or any(env.get(name) for name in _LINKING_VARIABLES)
+        or (vte.isascii() and vte.isdigit() and int(vte) >= _FIRST_LINKING_VTE)
+    )
 
 
 def _colored(env: Mapping[str, str], is_tty: bool, color: Color) -> bool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -31,7 +31,7 @@ from penstock.sinks.text import theme
 from penstock.sinks.text.calls import Calls
 from penstock.sinks.text.edits import Paths
 from penstock.sinks.text.folding import fold, write_folded
-from penstock.sinks.text.line_writer import LineWriter, StreamedBlock
+from penstock.sinks.text.line_writer import LineWriter, Markdown, StreamedBlock
 from penstock.sinks.text.markdown import MarkdownStyles, styled
 from penstock.sinks.text.plan_calls import PlanCalls
 from penstock.sinks.text.results import Results
@@ -39,7 +39,10 @@ from penstock.sinks.text.run_summary import Guidance, RunFacts
 from penstock.sinks.text.streamed_calls import StreamedCall, StreamedCalls
 from penstock.sinks.text.styles import Palette, Piece, duration
 from penstock.sinks.text.visibility import DESCRIBED, Describer, LineKind, Prefixes, Service, Visibility
-from penstock.sinks.text.wrapping import Margin
+from penstock.sinks.text.wrapping import Margin, columns
+
+if TYPE_CHECKING:
+    from penstock.sinks.text.rendering.rendered_text import Rendering
 
 MAX_KEPT_BLOCKS = 64
 """Maximum number of ended blocks whose text is kept, so that a late revision shows only what is new."""
@@ -64,6 +67,7 @@ class Layout:
         paths: Paths,
         guidance: Guidance,
         ci: Service | None = None,
+        rendering: Rendering | None = None,
     ) -> None:
         self.out: list[str] = []
         self.open_block: int | None = None
@@ -73,6 +77,7 @@ class Layout:
         self._visibility = visibility
         self._margin = margin
         self._ci = ci
+        self._rendering = rendering
         self._folds = 0
         self._prefixes = prefixes
         self._paths = paths
@@ -120,6 +125,19 @@ class Layout:
             self._handle(self._queue.popleft())
         self._end_text()
         self._last_call = None
+
+    @property
+    def holds(self) -> dict[tuple[int, int], float]:
+        """Held text of the open line: a key that no other one has, and the seconds that it may be held."""
+        block = self._text
+        if block is None or block.markdown is None:
+            return {}
+        return {(block.number, number): seconds for number, seconds in block.markdown.holds.items()}
+
+    def flush_held(self) -> None:
+        """Write the held text as it came."""
+        if self._text is not None:
+            self._text.flush_held()
 
     def silent(self, seconds: int, agent: str) -> None:
         """Write the length of the silence, and the command that is running. In a log, open text is not interrupted."""
@@ -267,11 +285,18 @@ class Layout:
                 block.markdown = self._markdown()
         return self._blocks[event.block]
 
-    def _markdown(self) -> MarkdownStyles | None:
+    def _markdown(self) -> Markdown | None:
+        if self._rendering is not None:
+            return self._rendering.begin()
         return MarkdownStyles() if self._palette or self._margin.width is not None else None
 
-    def _styled(self, pieces: list[Piece]) -> list[Piece]:
-        return styled(pieces) if self._markdown() is not None else pieces
+    def _styled(self, event: ev.Event, pieces: list[Piece]) -> list[Piece]:
+        if self._rendering is not None:
+            width = self._margin.width
+            if width is not None:
+                width -= 1 + columns(self._prefixes.prefix("text", event.agent, event.parent))
+            return self._rendering.pieces(pieces, width)
+        return styled(pieces) if self._palette or self._margin.width is not None else pieces
 
     def _delta(self, event: ev.Delta) -> None:
         if event.parent is None and (block := self._block(event, None)) is not None:
@@ -327,7 +352,7 @@ class Layout:
             if not event.complete and "tool" in self._visibility.shown and self._visibility.marked:
                 self._loose(partial(self._line_of, "tool", event, [("mark", theme.CALL), ("dim", theme.CUT_OFF)]))
         elif event.kind in self._visibility.shown and event.text:
-            pieces = self._styled(theme.whole_block(event, marked=self._visibility.marked))
+            pieces = self._styled(event, theme.whole_block(event, marked=self._visibility.marked))
             self._loose(partial(self._line_of, event.kind, event, pieces))
 
     def _revised(self, event: ev.BlockRevised) -> None:
@@ -353,8 +378,10 @@ class Layout:
             rest = text[len(written) :]
         else:
             kept = shared(written, text)
+            if block is self._text:
+                block.end_line()
             block.parts, block.start, block.sanitizer = [text[:kept]], 1, Sanitizer()
-            block.markdown = block.markdown and MarkdownStyles()
+            block.markdown = block.markdown and self._markdown()
             rest, mark = text[kept:], theme.REVISED
         if text == written:
             return
@@ -375,7 +402,7 @@ class Layout:
         """Write the text of the reply that was in no block."""
         self._end_text()
         if (rest := clean(text)).strip():
-            self._line_of("text", event, self._styled([("text", rest)]))
+            self._line_of("text", event, self._styled(event, [("text", rest)]))
 
     def _begin(self, kind: LineKind, agent: str, parent: str | None, mark: str = "") -> LineWriter:
         self._last_call = None

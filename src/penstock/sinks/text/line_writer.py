@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, Protocol
 
 from penstock import events as ev
 from penstock.sinks.sanitize import CommandFilter, Sanitizer
-from penstock.sinks.text.markdown import MarkdownStyles
-from penstock.sinks.text.styles import UNWRAPPED, Palette, Piece, Style, codes, painted
+from penstock.sinks.text.styles import UNWRAPPED, Palette, Piece, SpanStyle, Style, codes, painted
 from penstock.sinks.text.wrapping import Margin, Wrapper, columns
 
 StreamedKind = Literal["text", "thinking", "result"]
+Holds = dict[int, float]
 _KINDS: dict[ev.Kind, StreamedKind] = {"thinking": "thinking", "tool_output": "result"}
 _STYLES: dict[StreamedKind, Style] = {"text": "text", "thinking": "dim", "result": "output"}
 
@@ -59,13 +59,41 @@ class LineWriter:
             text = text.lstrip("\n")
             if not text:
                 return
-            self.begun = True
-            if self._space_before:
-                self._out.append("\n")
-            if self._head:
-                self._out.append(painted(self._palette, "head", self._head))
-        if self._wrapper is not None:
-            text = self._wrapper.feed(text, breaks=style not in UNWRAPPED)
+            self._begin()
+        if self._wrapper is None:
+            self._put(text, style)
+        elif not isinstance(style, SpanStyle):
+            self._put(self._wrapper.feed(text, breaks=style not in UNWRAPPED), style)
+        else:
+            self._put(self._wrapper.feed(text, breaks=style.is_wrapped), style)
+            if style.hang is not None:
+                self._wrapper.hang(style.hang)
+
+    def columns_left(self) -> int | None:
+        """Return the columns that are left in the row; None if no line breaks are inserted."""
+        return None if self._wrapper is None else self._wrapper.columns_left()
+
+    def row(self) -> int | None:
+        """Return the columns of a row beside the indent; None if no line breaks are inserted."""
+        return None if self._wrapper is None else self._wrapper.row()
+
+    def put_word(self, pieces: Iterable[Piece], size: int) -> None:
+        """Write a complete word of `size` columns, in one style or several. A break is inserted only before it."""
+        if self._wrapper is not None and (before := self._wrapper.before_word(size)):
+            self._put(before, "text")
+        for style, text in pieces:
+            if not self.begun:
+                self._begin()
+            self._put(text if self._wrapper is None else self._wrapper.feed(text, breaks=False), style)
+
+    def _begin(self) -> None:
+        self.begun = True
+        if self._space_before:
+            self._out.append("\n")
+        if self._head:
+            self._out.append(painted(self._palette, "head", self._head))
+
+    def _put(self, text: str, style: Style) -> None:
         text = self._filter.feed(text)
         if not self._fresh and "\n" not in text:
             self._out.append(painted(self._palette, style, text))
@@ -121,6 +149,27 @@ class LineWriter:
             self._fresh = True
 
 
+class Markdown(Protocol):
+    """State of the Markdown of one text, which decides how the text is written."""
+
+    @property
+    def holds(self) -> Holds:
+        """Held text: a number for each, which no other one of this text has, and the seconds that it may be held."""
+        ...
+
+    def write(self, text: str, line: LineWriter) -> None:
+        """Write sanitized text, but for an end that may be a marker."""
+        ...
+
+    def release(self, line: LineWriter) -> None:
+        """Write all held text as it came, because it was held for too long."""
+        ...
+
+    def end(self, line: LineWriter) -> None:
+        """Write all held text as the end of a line. More text may follow, on a new one."""
+        ...
+
+
 class StreamedBlock:
     """Block of text or thinking of the main agent, or output of its call, written as it streams."""
 
@@ -140,7 +189,7 @@ class StreamedBlock:
         self._joined = 0  # the first part that was not joined from smaller ones
         self.sanitizer: Sanitizer = Sanitizer()
         self.line: LineWriter | None = None  # the last one
-        self.markdown: MarkdownStyles | None = None  # of text, if styles can be seen
+        self.markdown: Markdown | None = None  # of text, if styles can be seen
         self._style: Style = _STYLES[self.kind]
 
     def grow(self, text: str) -> None:
@@ -165,7 +214,7 @@ class StreamedBlock:
         if self.markdown is None:
             self.line.put(text, self._style)
         else:
-            self.line.put_all(self.markdown.feed(text))
+            self.markdown.write(text, self.line)
 
     def _catch_up(self) -> None:
         self.compact(1)
@@ -175,14 +224,24 @@ class StreamedBlock:
             self.grow(text)
 
     def end_line(self) -> None:
-        """Write the text that was only collected, and end the line."""
+        """Write the text that was only collected or is held, and end the line."""
         self._catch_up()
         if self.line is not None:
+            if self.markdown is not None:
+                self.markdown.end(self.line)
             self.line.end()
+
+    def flush_held(self) -> None:
+        """Write the text that its Markdown holds back."""
+        if self.markdown is not None and self.line is not None:
+            self.markdown.release(self.line)
 
     def finish(self, words: str) -> None:
         """Write the text that is still held back, then `words`, which say how the block ended."""
         self._catch_up()
         self._put(self.sanitizer.flush())
-        if words and self.line is not None:
-            self.line.put(f" {words}" if self.line.begun else words, "dim")
+        if self.line is not None:
+            if self.markdown is not None:
+                self.markdown.end(self.line)
+            if words:
+                self.line.put(f" {words}" if self.line.begun else words, "dim")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from penstock.sinks.text.line_writer import Holds, LineWriter
 from penstock.sinks.text.styles import Piece, Style
 
 MAX_LINE_START = 80
@@ -39,6 +40,21 @@ class MarkdownStyles:
         self._code = 0  # number of marks that opened code in the line
         self._bold = ""
         self._heading = False
+
+    @property
+    def holds(self) -> Holds:
+        """Nothing: no text is held back."""
+        return {}
+
+    def write(self, text: str, line: LineWriter) -> None:
+        """Write text in its styles."""
+        line.put_all(self.feed(text))
+
+    def release(self, line: LineWriter) -> None:
+        """Write nothing, as nothing is held back."""
+
+    def end(self, line: LineWriter) -> None:
+        """Write nothing, as nothing is held back."""
 
     def feed(self, text: str) -> Iterable[Piece]:
         """Return the text in pieces with their styles."""

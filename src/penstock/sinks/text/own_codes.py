@@ -7,9 +7,11 @@ import re
 from penstock.sinks.sanitize import clean
 from penstock.sinks.text.styles import COLOURS, LABEL_COLOURS
 
-_COLOUR_CODES = "|".join(sorted({"0", *COLOURS.values(), *LABEL_COLOURS, *(f"2;{label}" for label in LABEL_COLOURS)}))
+_COLOURS = "|".join(sorted({"0", "3", "4", "34", "36", *";".join([*COLOURS.values(), *LABEL_COLOURS]).split(";")}))
+_SGR = rf"\x1b\[(?:{_COLOURS})(?:;(?:{_COLOURS}))*m"
+_LINK = r"\x1b\]8;;(?:(?i:https?://|mailto:)[!-~]+)?\x1b\\"
 _SECTION = r"\x1b\[0Ksection_(?:start|end):0:penstock_[A-Za-z0-9_.-]+(?:\[collapsed=true\])?\r\x1b\[0K"
-_OWN = re.compile(rf"(\x1b\[(?:{_COLOUR_CODES})m|{_SECTION})")
+_OWN = re.compile(f"({_SGR}|{_LINK}|{_SECTION})")
 
 
 def clean_styled(text: str) -> str:

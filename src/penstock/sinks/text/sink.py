@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from penstock.config.rules import PATH, SWITCH, Rules, check, instance_of, one_of, optional, whole
 from penstock.events import Delta, Event
@@ -14,7 +14,11 @@ from penstock.sinks.text.styles import palette
 from penstock.sinks.text.visibility import Detail, Prefix, Prefixes, Service, Visibility
 from penstock.sinks.text.wrapping import Margin
 
+if TYPE_CHECKING:
+    from penstock.sinks.text.rendering.rendered_text import Rendering
+
 Mode = Literal["full", "basic", "none"]
+Render = Literal["auto", "on", "off"]
 
 MAX_COLUMNS = 1_000_000
 """Maximum columns of a terminal: more is a mistake."""
@@ -24,6 +28,8 @@ TEXT_RULES: Rules = {
     "detail": one_of(*get_args(Detail)),
     "color": SWITCH,
     "prefix": one_of(*get_args(Prefix)),
+    "render": one_of(*get_args(Render)),
+    "hyperlinks": SWITCH,
     "ci": optional(one_of(*get_args(Service))),
     "realtime": SWITCH,
     "mark_partial": SWITCH,
@@ -34,6 +40,12 @@ TEXT_RULES: Rules = {
     "label_width": whole(0, MAX_COLUMNS),
     "guidance": optional(instance_of(Guidance, "a penstock.sinks.text.run_summary.Guidance")),
 }
+
+
+def _rendering(kind: Literal["auto", "on"], has_links: bool) -> Rendering:
+    from penstock.sinks.text.rendering.rendered_text import Rendering  # only if Markdown is rendered
+
+    return Rendering(kind, has_links)
 
 
 class TextSink:
@@ -61,6 +73,10 @@ class TextSink:
         label_number: number of the agent among several, from 0, which selects the colour of its label.
         label_width: characters of the longest label of several, to which the others are padded; 0 for a single agent.
         guidance: words that only the program around the sink knows.
+        render: how Markdown is shown. `off`: as it came, with colours; `auto`: its markers become styles; `on`: also
+            with links, coloured code, tables, and words that are whole at the margin. Without colours it is `off`.
+            The caller flushes what is held for too long: see `holds`.
+        hyperlinks: the terminal shows hyperlinks (OSC 8).
 
     Raises:
         UsageError: an argument has another value.
@@ -82,11 +98,14 @@ class TextSink:
         label_number: int = 0,
         label_width: int = 0,
         guidance: Guidance | None = None,
+        render: Render = "off",
+        hyperlinks: bool = False,
     ) -> None:
         words = {"mode": mode, "detail": detail, "prefix": prefix, "ci": ci}
         switches = {"realtime": realtime, "mark_partial": mark_partial, "show_unknown": show_unknown, "color": color}
+        rendered = {"render": render, "hyperlinks": hyperlinks}
         sizes = {"width": width, "cwd": cwd, "label_number": label_number, "label_width": label_width}
-        check({**words, **switches, **sizes, "guidance": guidance}, TEXT_RULES)
+        check({**words, **switches, **rendered, **sizes, "guidance": guidance}, TEXT_RULES)
         self._margin = Margin(width)
         self._layout = Layout(
             palette(color and mode != "none", label_number if label_width else None),
@@ -97,6 +116,7 @@ class TextSink:
             paths=Paths(cwd),
             guidance=guidance or Guidance(),
             ci=ci,
+            rendering=_rendering(render, hyperlinks) if render != "off" and color and mode != "none" else None,
         )
 
     def resize(self, width: int | None) -> None:
@@ -125,6 +145,19 @@ class TextSink:
     def close(self) -> str:
         """End the open line and return the waiting text, so that others may write. More events may follow."""
         self._layout.close()
+        return self._written()
+
+    @property
+    def holds(self) -> dict[tuple[int, int], float]:
+        """Held text, which is empty unless Markdown is rendered: a key for each, and the seconds that it may be held.
+
+        A key stays the same while the same text is held. Call `flush_held` when the time of one is over.
+        """
+        return self._layout.holds
+
+    def flush_held(self) -> str:
+        """Return the text that rendering held back, as it came."""
+        self._layout.flush_held()
         return self._written()
 
     def silent(self, seconds: int, agent: str) -> str:

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
-Style = Literal[
+Role = Literal[
     "text", "head", "dim", "name", "good", "bad", "warn", "mark", "added", "removed", "strong", "code",
     "code block",
     "output",
 ]  # fmt: skip
 """Role of a piece of text; `head` is the prefix of a line."""
 
+
+class SpanStyle(NamedTuple):
+    """Style of a piece of rendered Markdown, where a role is not enough."""
+
+    sgr: str = ""
+    """SGR parameters; "" is plain."""
+    link: str = ""
+    """Address of a hyperlink (OSC 8); "" if it is none. Only `rendering.links` may choose it."""
+    is_wrapped: bool = True
+    """False if no line breaks are inserted."""
+    hang: str | None = None
+    """Beginning of the rows in which this line continues, after their indent; None leaves it as it is."""
+
+
+Style = Role | SpanStyle
+
 UNWRAPPED: frozenset[Style] = frozenset({"added", "removed", "code block", "output"})
 """Styles of text in which no line breaks are inserted: it may be copied from the terminal."""
 
 Palette = Mapping[Style, str]
-"""SGR parameters of each style; a missing style is plain."""
+"""SGR parameters of each role; a missing role is plain. An empty palette means that no codes are written."""
 
 COLOURS: Palette = {
     "head": "2;36",
@@ -62,6 +78,11 @@ def painted(palette: Palette, style: Style, text: str) -> str:
 
 def codes(palette: Palette, style: Style) -> tuple[str, str]:
     """Return the codes before and after text of a style."""
+    if not palette:
+        return "", ""
+    if isinstance(style, SpanStyle):
+        on, off = (f"\x1b[{style.sgr}m", "\x1b[0m") if style.sgr else ("", "")
+        return (f"\x1b]8;;{style.link}\x1b\\{on}", f"{off}\x1b]8;;\x1b\\") if style.link else (on, off)
     found = palette.get(style)
     return (f"\x1b[{found}m", "\x1b[0m") if found else ("", "")
 

@@ -23,8 +23,18 @@ _WIDE = "\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30
 
 
 @cache  # compiled on first use: a pipe has no margin
-def _tokens() -> re.Pattern[str]:
+def _token_pattern() -> re.Pattern[str]:
     return re.compile(rf"\n|\t|[^\S\n\t]+|[{_WIDE}\U00020000-\U0003fffd]|[^\s{_WIDE}\U00020000-\U0003fffd]+")
+
+
+def tokens(text: str) -> list[str]:
+    """Return `text` in words, spaces, line breaks, and wide characters one by one."""
+    return _token_pattern().findall(text)
+
+
+def is_breakable(token: str) -> bool:
+    """Return whether a line may break before and after this token, whatever is beside it."""
+    return token.isspace() or (len(token) == 1 and not token.isascii() and columns(token) == 2)
 
 
 class Margin:
@@ -52,12 +62,30 @@ class Wrapper:
     line of its own.
     """
 
-    __slots__ = ("_can_break", "_column", "_indent", "_margin")
+    __slots__ = ("_can_break", "_column", "_hang", "_indent", "_margin")
 
     def __init__(self, margin: Margin, indent: int) -> None:
         self._margin = margin
         self._indent = self._column = indent
         self._can_break = True
+        self._hang = ""
+
+    def hang(self, text: str) -> None:
+        """Begin the rows in which the current line continues with `text`, if there is room for it."""
+        fits = self._margin.width is not None and self._margin.width - 1 - self._indent - columns(text) >= (
+            MIN_TEXT_COLUMNS
+        )
+        self._hang = text if fits else ""
+
+    def columns_left(self) -> int | None:
+        """Return the columns that are left in the row; None if no breaks are inserted."""
+        width = self._margin.width
+        return None if width is None or width - 1 - self._indent < MIN_TEXT_COLUMNS else width - 1 - self._column
+
+    def row(self) -> int | None:
+        """Return the columns of a row beside the indent; None if no breaks are inserted."""
+        width = self._margin.width
+        return None if width is None else width - 1 - self._indent
 
     def feed(self, text: str, *, breaks: bool = True) -> str:
         """Return `text` with the breaks that it needs; without `breaks`, only count its columns."""
@@ -70,11 +98,20 @@ class Wrapper:
             self._column += len(text)
             self._can_break = text[-1] == " "
             return text
-        return "".join([self._token(token, limit, breaks) for token in _tokens().findall(text)])
+        return "".join([self._token(token, limit, breaks) for token in tokens(text)])
+
+    def before_word(self, size: int) -> str:
+        """Return the break that a word of `size` columns needs before it; "" if there is none."""
+        left = self.columns_left()
+        start = self._indent + columns(self._hang)
+        if left is None or size <= left or not self._can_break or self._column <= start:
+            return ""
+        self._column = start
+        return f"\n{self._hang}"
 
     def _token(self, token: str, limit: int, breaks: bool) -> str:
         if token == "\n":
-            self._column, self._can_break = self._indent, True
+            self._column, self._can_break, self._hang = self._indent, True, ""
             return token
         if token.isspace():
             self._can_break = True
@@ -83,8 +120,10 @@ class Wrapper:
         size = columns(token)
         is_wide = len(token) == 1 and size == 2
         before = ""
-        if breaks and (self._can_break or is_wide) and self._indent < self._column and self._column + size > limit:
-            before, self._column = "\n", self._indent
+        if breaks and (self._can_break or is_wide) and self._column + size > limit:
+            start = self._indent + columns(self._hang)
+            if start < self._column:
+                before, self._column = f"\n{self._hang}", start
         self._advance(size, limit)
         self._can_break = is_wide  # Chinese or Japanese text can break between any two characters, without a space
         return before + token
