@@ -78,8 +78,7 @@ def begins_by_itself(options: RunOptions) -> bool:
 
     No prompt is there, and a person at a terminal can be asked for it.
     """
-    has_prompt = options.prompt is not None or (options.template is not None and not options.template.needs_prompt)
-    if has_prompt or options.stdin == "never" or options.worktree:
+    if _has_prompt(options) or options.stdin == "never" or options.worktree:
         return False
     return _problem(options) is None
 
@@ -93,6 +92,10 @@ def check_interactive(options: RunOptions) -> None:
     problem = _problem(options)
     if problem is not None:
         raise problem
+
+
+def _has_prompt(options: RunOptions) -> bool:
+    return options.prompt is not None or (options.template is not None and not options.template.needs_prompt)
 
 
 def _problem(options: RunOptions) -> UsageError | None:
@@ -112,7 +115,7 @@ def converse(options: RunOptions, config: Config, run: MakeRun) -> int:
     from penstock.cli.editor.terminal_conversation import TerminalConversation
 
     conversation = TerminalConversation(options, run)
-    has_prompt = options.prompt is not None or (options.template is not None and not options.template.needs_prompt)
+    has_prompt = _has_prompt(options)
     if not has_prompt:
         conversation.check()
     return _Conversing(conversation, config, run).go_on(has_prompt=has_prompt)
@@ -136,17 +139,17 @@ class _Conversing:
 
     def go_on(self, *, has_prompt: bool) -> int:
         """Run prompts until the user leaves; `has_prompt`: the first one is in the options."""
-        status, is_first = OK, True
+        status = OK
         prompt = None if has_prompt else self._next()
         while has_prompt or prompt is not None:
             try:
                 status = self._show(prompt)
             except PenstockError as error:
-                if is_first and has_prompt:
+                if has_prompt:
                     raise
                 notify_problem(str(error))
                 self._is_sent = False
-            is_first = has_prompt = False
+            has_prompt = False
             if status in ENDING:
                 return status
             prompt = self._next()

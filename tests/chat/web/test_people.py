@@ -283,10 +283,23 @@ def test_a_limit_of_turns_at_once(own: Callable[..., Gateway]) -> None:
         chats = [ana.post("/api/chats", json={"agent": "staying", "visibility": "team"}).json()["id"] for _ in range(3)]
         statuses = [ana.post(f"/api/chats/{chat}/turns", json={"text": "go"}).status_code for chat in chats]
         assert statuses == [202, 202, 429]
+        again = {"Idempotency-Key": "one"}
+        assert ana.post(f"/api/chats/{chats[2]}/turns", json={"text": "go"}, headers=again).status_code == 429
         assert owner.post(f"/api/chats/{chats[2]}/turns", json={"text": "go"}).status_code == 202
         assert ana.post(f"/api/chats/{chats[0]}/stop", json={}).status_code == 202
         until(lambda: ana.get(f"/api/chats/{chats[0]}").json()["state"] == "idle")
         assert ana.post(f"/api/chats/{chats[0]}/turns", json={"text": "again"}).status_code == 202
+
+
+def test_a_repeat_at_the_limit_is_the_same_turn(own: Callable[..., Gateway]) -> None:
+    """A client whose answer was lost sends the prompt again, with its key: it is no further turn."""
+    gateway = own()
+    ana = client_of(gateway, persons.add(gateway.folder, "ana", "member", 0, max_runs=1))
+    with ana:
+        chat = ana.post("/api/chats", json={"agent": "staying"}).json()["id"]
+        sent = {"url": f"/api/chats/{chat}/turns", "json": {"text": "go"}, "headers": {"Idempotency-Key": "one"}}
+        answers = [ana.post(**sent) for _ in range(2)]  # type: ignore[arg-type]
+        assert [(it.status_code, it.json()) for it in answers] == [(202, {"turn": 1}), (200, {"turn": 1})]
 
 
 def test_programs_of_other_protocols_act_for_their_person(own: Callable[..., Gateway]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import hmac
 import logging
 import os
 import re
@@ -78,11 +77,12 @@ class People:
         """
         self._path = path
         self._seen: tuple[int, ...] | None = None
-        self._by_name: dict[str, Person] = {OWNER: OWNING}
+        self._are_several = False
+        self._by_name: dict[str, Person] = {}
+        self._by_token: dict[str, Person] = {}
         if path is not None:
             self._seen = _state(path)
-            self._by_name = _named(read(path))
-        self._are_several = len(self._by_name) > 1
+        self._set([] if path is None else read(path))
 
     def all(self) -> list[Person]:
         """Return all persons, the owner first."""
@@ -102,12 +102,8 @@ class People:
 
     def with_token(self, token: str) -> Person | None:
         """Return the person who has this token."""
-        digest = digest_of(token)
-        found = None
-        for person in self.all():  # all of them, so that the duration reveals nothing
-            if person.token and hmac.compare_digest(person.token, digest):
-                found = person
-        return found
+        self._refresh()
+        return self._by_token.get(digest_of(token))  # the duration of a look-up among hashes reveals nothing
 
     def _refresh(self) -> None:
         """Read the file again if it has changed. If it cannot be read, only the owner is known."""
@@ -118,11 +114,15 @@ class People:
             return
         self._seen = seen
         try:
-            self._by_name = _named(read(self._path))
+            self._set(read(self._path))
         except UsageError as error:
-            self._by_name = {OWNER: OWNING}
+            self._set([])
             _log.warning("only the owner can use this server: %s", error)
-        self._are_several = self._are_several or len(self._by_name) > 1
+
+    def _set(self, people: list[Person]) -> None:
+        self._by_name = {person.name: person for person in (OWNING, *people)}
+        self._by_token = {person.token: person for person in people if person.token}
+        self._are_several = self._are_several or bool(people)
 
 
 def read(path: Path) -> list[Person]:
@@ -243,12 +243,8 @@ def _changing(folder: Path) -> Iterator[dict[str, Person]]:
         os.close(fd)
 
 
-def _named(people: list[Person]) -> dict[str, Person]:
-    return {person.name: person for person in (OWNING, *people)}
-
-
 def _state(path: Path) -> tuple[int, ...] | None:
-    """Return what changes when a file is replaced; None if there is no file."""
+    """Return values that differ once the file was replaced; None if it does not exist."""
     try:
         found = os.stat(path)
     except OSError:

@@ -343,9 +343,12 @@ class Service:
         """
         self._require_open()
         chat = self._chats.require(id)
-        if most is not None:
-            check_max_turns(person, sum(it.count_open(person) for it in self._chats), most)
-        turn, new = await chat.ask(self._text(text), key=key_of(key), person=person)
+
+        def check() -> None:
+            if most is not None:
+                check_max_turns(person, sum(it.count_open(person) for it in self._chats), most)
+
+        turn, new = await chat.ask(self._text(text), key=key_of(key), person=person, check=check)
         if chat.row.title is None:
             try:
                 made = ChatChanges(title=made_title(text))

@@ -48,7 +48,7 @@ def visibility_of(visibility: Any) -> Visibility:
     """Return who sees a chat.
 
     Raises:
-        Invalid: there is no such value.
+        Invalid: the value is neither `private` nor `team`.
     """
     if visibility not in get_args(Visibility):
         raise Invalid("there is no such visibility", expected="private or team")

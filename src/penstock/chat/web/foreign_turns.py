@@ -91,7 +91,7 @@ class Caller(NamedTuple):
 
     person: str
     depth: int
-    """Number of agents above: 0 for a program that is no agent's."""
+    """Number of agents above; 0 for a program that no agent has started."""
 
 
 class Key(NamedTuple):
@@ -207,7 +207,7 @@ class ForeignTurns:
             depth=caller.depth,
             person=caller.person,
         )
-        return await self.ask(self.service.log(made.id).row, prompt, key)
+        return await self.ask(self.service.row(made.id), prompt, key)
 
     def _level(self, agent: str) -> Allow:
         self.service.agents.require(agent)

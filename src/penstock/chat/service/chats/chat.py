@@ -113,9 +113,17 @@ class Chat:
         return self.log.live.count_open(person)
 
     async def ask(
-        self, text: str, by: Asker = "person", key: str | None = None, *, person: str = OWNER
+        self,
+        text: str,
+        by: Asker = "person",
+        key: str | None = None,
+        *,
+        person: str = OWNER,
+        check: Callable[[], None] = lambda: None,
     ) -> tuple[int, bool]:
         """Queue a turn; when it returns, the prompt is kept. Return the turn, and whether it is new.
+
+        `check` raises an error if no new turn may be queued.
 
         Raises:
             TooMany: the queue is full.
@@ -130,6 +138,7 @@ class Chat:
             turn = next((view.turn for view in timeline.turns.values() if key is not None and view.key == key), 0)
             if turn:
                 return None
+            check()
             entry = self._prompted(timeline, text, by, key, person)
             turn = entry.turn
             return entry
