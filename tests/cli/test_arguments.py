@@ -33,6 +33,7 @@ ABOUT = {
     "--data": "data dir",
     "--store": "URL of a database",
     "--store-file": "URL of a database",
+    "--person": "no server runs",
     "--label": "no run of this directory",
     "--var": "-e sets a variable",
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.chat.history.entries import OWNER
+from penstock.chat.people.persons import check_name
 from penstock.cli.console import notify, say
 from penstock.cli.parser import Parser
 from penstock.cli.serve.client import ServerClient, ServerOptions, add_options
@@ -26,10 +28,12 @@ def command(args: Sequence[str]) -> int:
     """Run `penstock link` and return the exit status.
 
     Raises:
-        UsageError: no server is running, or its token cannot be read or is different.
+        UsageError: nobody can have this name, no server is running, or its token cannot be read or is different.
         TransportError: the server does not answer.
     """
     options = LinkOptions(**vars(parser().parse(args)))
+    if options.person not in (None, OWNER):
+        check_name(options.person)
     link = new_link(ServerClient(options), options.person)
     notify("Open this link in a browser; it works once, within 15 minutes:\n")
     return say(f"{link}\n")

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from penstock.config.data import open_private
+from penstock.errors import UsageError
 
 AUDIT = "audit"
 """Directory of the files in the data directory."""
@@ -99,20 +100,28 @@ class Audit:
 
 
 def records(folder: Path) -> Iterator[AuditRecord]:
-    """Yield all records, the oldest first. A line that was cut off by a crash is left out."""
-    for path in _files(folder):
-        with open(path, "rb") as file:
-            for line in file:
-                try:
-                    yield msgspec.json.decode(line, type=AuditRecord)
-                except (msgspec.DecodeError, UnicodeError):
-                    continue
+    """Yield all records, the oldest first. A line that was cut off by a crash is left out.
+
+    Raises:
+        UsageError: the directory or one of its files cannot be read.
+    """
+    try:
+        for path in _files(folder):
+            with open(path, "rb") as file:
+                for line in file:
+                    try:
+                        yield msgspec.json.decode(line, type=AuditRecord)
+                    except (msgspec.DecodeError, UnicodeError):
+                        continue
+    except OSError as error:
+        raise UsageError(f"{error.filename or folder} cannot be read: {error.strerror or error}") from error
 
 
 def _files(folder: Path) -> list[Path]:
-    if not folder.is_dir():
+    try:
+        return sorted(folder / name for name in os.listdir(folder) if _FILE.fullmatch(name))
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(folder / name for name in os.listdir(folder) if _FILE.fullmatch(name))
 
 
 def _forget(folder: Path, month: str) -> None:
