@@ -222,8 +222,8 @@ class Logins:
 
     @contextlib.contextmanager
     def relied_on(self, is_valid: Callable[[], bool], call: Callable[[], None]) -> Iterator[None]:
-        """Run `call` as soon as `is_valid` returns False, or this node does not know who is signed in."""
-        if not (self.is_current and is_valid()):
+        """Run `call` as soon as `is_valid` returns False."""
+        if not is_valid():
             call()
         self._relying[call] = is_valid
         try:
@@ -233,7 +233,7 @@ class Logins:
 
     def _end_what_relies(self) -> None:
         for call, is_valid in [*self._relying.items()]:
-            if not (self.is_current and is_valid()):
+            if not is_valid():
                 call()
 
     # --- changes by other nodes ---

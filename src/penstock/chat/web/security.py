@@ -199,7 +199,7 @@ class Security:
         name = person_of(request).name
 
         def is_valid() -> bool:
-            return not scheme or self.logins.with_token(token.strip()) is not None
+            return self.logins.is_current and (not scheme or self.logins.with_token(token.strip()) is not None)
 
         def may_see() -> bool:
             person = self.logins.people.find(name)
