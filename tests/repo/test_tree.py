@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import operator
 import os
 import subprocess
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from waiting import is_alive, until
 
+from penstock.cli import console
 from penstock.errors import UsageError
 from penstock.repo.commit import Stamp
 from penstock.repo.git import Git, GitError
@@ -21,6 +23,7 @@ from penstock.repo.repository import Author, config_text
 from penstock.repo.result import save_result
 from penstock.repo.staging import stage
 from penstock.repo.tree import ASIDE, Tree, abandon, free_place, read_record, remove_directory
+from penstock.run import programs
 
 
 def agent(tree: Tree, script: str) -> str:
@@ -200,6 +203,21 @@ def test_a_git_that_hangs_is_killed_with_its_filters(user: UserRepository) -> No
         if file.exists() and file.read_text():
             break  # the filter had started when the time was up
     until(lambda: not is_alive(int(file.read_text())))
+
+
+def test_a_git_that_is_slow_is_named(
+    user: UserRepository, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever waits reads once which command of git takes long, and when it will be ended."""
+    monkeypatch.setattr(programs, "SLOW_SECONDS", 0.2)
+    monkeypatch.setattr(logging.getLogger("penstock"), "handlers", [])
+    console.show_warnings()
+    console.show_warnings()
+    user.git("config", "filter.slow.clean", "sleep 1; cat")
+    user.write({".gitattributes": "* filter=slow\n", "x": "1"})
+    user.repository.git.run("add", "x", seconds=100)
+    line = f"penstock: git add has been running for 10 s in {user.root}; it is ended after 100 s\n"
+    assert capfd.readouterr().err == line
 
 
 names = st.from_regex(r"[a-z][a-z0-9-]{0,5}", fullmatch=True)

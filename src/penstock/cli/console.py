@@ -147,6 +147,19 @@ def notify_problem(text: str) -> None:
     notify(f"penstock: {one_line(text)}\n")
 
 
+def show_warnings() -> None:
+    """Write what the package logs, such as that git takes long, to stderr as lines of this program."""
+    import logging
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            notify_problem(record.getMessage())
+
+    logger = logging.getLogger("penstock")
+    if not logger.handlers:
+        logger.addHandler(Lines(logging.WARNING))
+
+
 def _for_people(text: str) -> str:
     if text.isascii() and text.replace("\n", "").isprintable() and "::" not in text and "##" not in text:
         return text  # the usual case, without an import

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.cli.console import columns, one_line, pass_on, say
+from penstock.cli.console import columns, one_line, pass_on, say, show_warnings
 from penstock.cli.directory import current_directory
 from penstock.cli.options import number
 from penstock.cli.parser import Parser
@@ -39,6 +39,7 @@ removed.
 def command(args: list[str]) -> int:
     """Run `penstock trees` and return the exit status."""
     options = parser().parse(args)
+    show_warnings()
     root = None if options.all else root_of(current_directory())
     chosen = [home for home in homes(data_path()) if root is None or _is_of(home, root)]
     found = [_with_loop(status_of(home)) for home in chosen]

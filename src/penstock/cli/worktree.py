@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.cli.console import columns, one_line
+from penstock.cli.console import columns, one_line, show_warnings
 from penstock.cli.options import RunOptions
 from penstock.config.data import data_directory
 from penstock.errors import PenstockError, UsageError
@@ -57,6 +57,7 @@ class RunTrees:
 
     def __init__(self, options: RunOptions, notify: Callable[[str], None]) -> None:
         become_subreaper()
+        show_warnings()
         directory = Path(options.asked["cwd"] or ".").resolve()
         self._repository = Repository.at(directory)
         self._repository.check_complete(with_setup=False)

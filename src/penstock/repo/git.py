@@ -7,6 +7,7 @@ for them; file system monitors never run.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,9 @@ import msgspec
 
 from penstock.errors import TransportError, UsageError, shown
 from penstock.repo.place import LEFT_RUNNING, TreeAbandoned
-from penstock.run.programs import ProgramEnd, run_program
+from penstock.run.programs import SLOW_SECONDS, ProgramEnd, run_program
+
+_log = logging.getLogger("penstock.repo")
 
 QUICK_SECONDS = 60.0
 """Timeout in seconds for calls that read or write a few objects; long enough for slow disks and networks."""
@@ -157,9 +160,13 @@ class Git(msgspec.Struct, frozen=True):
         safe = SAFE_SETTINGS if hooks is None else (*SAFE_SETTINGS, f"core.hooksPath={hooks}")
         settings = [word for setting in safe for word in ("-c", setting)]
         argv = ["git", "--no-pager", *settings, *args]
-        ended = run_program(
-            argv, data, seconds, {**self._environment(), **(env or {})}, str(self.work_tree), sweeps=sweeps
-        )
+
+        def warn() -> None:
+            what = "git %s has been running for %g s in %s; it is ended after %g s"
+            _log.warning(what, args[0], SLOW_SECONDS, self.work_tree, seconds)
+
+        whole_env = {**self._environment(), **(env or {})}
+        ended = run_program(argv, data, seconds, whole_env, str(self.work_tree), sweeps=sweeps, when_slow=warn)
         if ended.failed:
             raise self._cannot_start(ended)
         if ended.has_left and self.before is not None:

@@ -7,6 +7,7 @@ for each, kills all that a program has started, and does so too if Penstock is k
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import select
 import socket
@@ -28,6 +29,9 @@ POLL_SECONDS = 0.25
 
 STOP_SECONDS = 1.0
 """Seconds that a program may continue after a stop: most need less, and their result is kept then."""
+
+SLOW_SECONDS = 10.0
+"""Seconds after which a program counts as slow: somebody who waits is told what runs."""
 
 MAX_IDLE = 4
 """Keepers that wait for their next program; more are ended when their program has ended."""
@@ -118,7 +122,14 @@ _owner = os.getpid()
 
 
 def run_program(
-    argv: Sequence[str], data: bytes, seconds: float, env: Mapping[str, str], cwd: str, *, sweeps: bool = True
+    argv: Sequence[str],
+    data: bytes,
+    seconds: float,
+    env: Mapping[str, str],
+    cwd: str,
+    *,
+    sweeps: bool = True,
+    when_slow: Callable[[], None] = lambda: None,
 ) -> ProgramEnd:
     """Run a program to its end and return it.
 
@@ -129,6 +140,7 @@ def run_program(
         env: its whole environment.
         cwd: its directory.
         sweeps: whether what it leaves in the background is killed.
+        when_slow: called once if it still runs after `SLOW_SECONDS`.
 
     Raises:
         TransportError: no process can be started.
@@ -141,7 +153,7 @@ def run_program(
         raise ValueError("embedded null byte")
     call = _Call(b"\0".join(fields), data, waits_for_output=not sweeps)
     try:
-        call.follow(time.monotonic() + seconds)
+        call.follow(seconds, when_slow)
     except BaseException:
         call.is_usable = False
         raise
@@ -190,8 +202,10 @@ class _Call:
                 os.close(fd)
         self._keeper.socket.setblocking(False)
 
-    def follow(self, deadline: float) -> None:
-        """Move the input and the output until the program has ended."""
+    def follow(self, seconds: float, when_slow: Callable[[], None]) -> None:
+        """Move the input and the output until the program has ended, as `run_program`."""
+        began = time.monotonic()
+        deadline, slow_at = began + seconds, began + SLOW_SECONDS
         poll = select.poll()
         control = self._keeper.socket.fileno()
         poll.register(control, select.POLLIN)
@@ -202,7 +216,11 @@ class _Call:
             self._close(self._stdin, poll)
         is_stopped, is_killed = _is_stopped.get(), False
         while not self._is_over or (self._waits_for_output and not is_killed and self._is_read_on()):
-            left = deadline - time.monotonic()
+            now = time.monotonic()
+            if now >= slow_at:
+                slow_at = math.inf
+                when_slow()
+            left = deadline - now
             if left <= 0:
                 if is_killed:
                     self.ended.has_left, self.is_usable = True, False

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.cli.console import notify, notify_problem, one_line, pass_on, say
+from penstock.cli.console import notify, notify_problem, one_line, pass_on, say, show_warnings
 from penstock.cli.directory import current_directory
 from penstock.cli.loop import words
 from penstock.cli.loop.asking import answer_of_user, check_terminal
@@ -109,6 +109,7 @@ def command(args: list[str]) -> int:
     known = parser()
     options = known.parse(with_plan(args))
     check_options(options, known)
+    show_warnings()
     try:
         return _command(options)
     except BrokenPipeError:
