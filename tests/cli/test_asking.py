@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 60
@@ -75,13 +76,33 @@ for line in sys.stdin:
 """
 
 
-class Person:
-    """Somebody at a terminal of their own, in which `penstock run asks` runs."""
+WORKS = """\
+import json, os, time
 
-    def __init__(self, folder: Path, *words: str, stdin: int | None = None, stdout: int | None = None) -> None:
+while not os.path.exists("is-asked"):
+    time.sleep(0.01)
+open("worked", "w").close()
+print(json.dumps({"type": "text", "text": "done"}))
+"""
+"""An agent that begins to work while the other one asks."""
+
+
+class Person:
+    """Somebody at a terminal of their own, in which `penstock run` runs these agents: `asks`, or it and `works`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *words: str,
+        agents: str = "asks",
+        stdin: int | None = None,
+        stdout: int | None = None,
+    ) -> None:
         self.seen = ""
         self._ours, theirs = pty.openpty()
         config = f'[agents.asks]\ncommand = ["{sys.executable}", "{folder}/asks.py"]\nprotocol = "acp"\n'
+        config += f'[agents.works]\ncommand = ["{sys.executable}", "{folder}/works.py"]\n'
+        (folder / "works.py").write_text(WORKS)
         (folder / "asks.py").write_text(ASKS)
         (folder / "own.toml").write_text(config)
         env = {**os.environ, "PENSTOCK_CONFIG": str(folder / "own.toml"), "PYTHONPATH": str(ROOT / "src")}
@@ -90,7 +111,7 @@ class Person:
             fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
 
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "penstock", "run", "asks", *words, "--color=never"],
+            [sys.executable, "-m", "penstock", "run", agents, *words, "--color=never"],
             stdin=theirs if stdin is None else stdin,
             stdout=theirs if stdout is None else stdout,
             stderr=theirs,
@@ -141,11 +162,11 @@ class Person:
 
 @pytest.fixture
 def sit_down(tmp_path: Path) -> Iterator[Callable[..., Person]]:
-    """Start `penstock run asks` with these words in front of somebody."""
+    """Start `penstock run` with these words in front of somebody."""
     people = []
 
-    def sit_down(*words: str, **streams: int) -> Person:
-        people.append(Person(tmp_path, *words, **streams))
+    def sit_down(*words: str, **given: Any) -> Person:
+        people.append(Person(tmp_path, *words, **given))
         return people[-1]
 
     yield sit_down
@@ -305,3 +326,17 @@ def test_the_time_for_an_answer_does_not_count(sit_down: Callable[..., Person]) 
     person.type(b"y\n")
     assert person.end() == 0
     assert "once" in person.seen
+
+
+@pytest.mark.slow
+def test_others_work_while_one_asks(sit_down: Callable[..., Person], tmp_path: Path) -> None:
+    """A question holds back what is shown of the other agent, and not its work."""
+    person = sit_down("1 question", agents="asks,works")
+    person.let_it_ask()
+    person.prompts(1)
+    (tmp_path / "is-asked").touch()
+    until((tmp_path / "worked").exists)
+    assert person.seen.endswith("): "), "nothing is written behind the prompt"
+    person.type(b"y\n")
+    assert person.end() == 0, person.seen
+    assert person.seen.index("[works] done") > person.seen.index("): y")
