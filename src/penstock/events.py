@@ -182,6 +182,8 @@ class RunStarted(Base, frozen=True, omit_defaults=True, tag="run_started"):
     cwd: str | None = None
     version: str | None = None
     tools: list[str] | None = None
+    program: str | None = None
+    """Name that the agent gives itself over ACP, if it is not one that Penstock knows by name."""
 
 
 class MessageStarted(Base, frozen=True, omit_defaults=True, tag="message_started"):

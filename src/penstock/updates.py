@@ -68,6 +68,8 @@ class RunStart(msgspec.Struct, frozen=True):
     cwd: str | None = None
     version: str | None = None
     tools: list[str] | None = None
+    program: str | None = None
+    """Name that the agent gives itself, if it is not one that Penstock knows by name."""
 
 
 class MessageStart(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from penstock.events import (
     PlanChanged,
     QuestionAsked,
     RunEnded,
+    RunStarted,
     ToolCalled,
     ToolReturned,
     UsageReported,
@@ -309,6 +310,15 @@ def test_model_effort_instructions_and_mode_are_set_in_the_dialogue() -> None:
         said = talk.hear(answered(said[0]["id"], {}))
     assert set_to == [("model", "p/m2"), ("effort", "high"), ("mode", "agent-full-access")]
     assert said[0]["method"] == "session/prompt"
+
+
+@pytest.mark.parametrize(
+    ("name", "program"), [("peer", "peer"), ("codex-acp", None), ("n" * 100, "n" * 64), ("", None)]
+)
+def test_the_name_that_an_agent_gives_itself(name: str, program: str | None) -> None:
+    """It is told unless Penstock knows the agent by a name of its own, and cannot fill a line."""
+    [started] = [event for event in read(agent=name) if isinstance(event, RunStarted)]
+    assert (started.program, started.version) == (program, "1.0")
 
 
 def test_instructions_that_the_agent_cannot_get_are_an_error() -> None:

@@ -401,6 +401,8 @@ def test_the_first_line_says_what_runs() -> None:
     two = ev.RunStarted(session_id="4ea1ae76-b3c0", cwd="/demo", version="2.1", model="m", **A)
     assert show(one, two, two) == "[a] · a 2.1 · in /demo · session 4ea1ae76\n[a] · m\n"
     assert "session 4ea1ae76-b3c0" in show(one, detail="verbose")
+    assert show(ev.RunStarted(program="peer", version="2.1", **A)) == "[a] · peer 2.1\n"
+    assert show(ev.RunStarted(program="peer", **A)) == "[a] · peer\n"
     read = call("Read", {"path": "a"})
     assert show(ev.RunStarted(model="m", **A), read, two) == "[a] · m\n[a] ▸ read a\n"
 

@@ -151,13 +151,13 @@ def show_warnings() -> None:
     """Write what the package logs, such as that git takes long, to stderr as lines of this program."""
     import logging
 
-    class Lines(logging.Handler):
+    class Warnings(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             notify_problem(record.getMessage())
 
     logger = logging.getLogger("penstock")
     if not logger.handlers:
-        logger.addHandler(Lines(logging.WARNING))
+        logger.addHandler(Warnings(logging.WARNING))
 
 
 def _for_people(text: str) -> str:

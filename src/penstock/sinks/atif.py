@@ -198,7 +198,9 @@ class Trajectory:
     def _start(self, lane: AgentSteps, event: ev.RunStarted) -> None:
         lane.model = event.model or lane.model
         if event.parent is None:
-            self._started |= _known({name: getattr(event, name) for name in ("session_id", "version", "cwd", "tools")})
+            self._started |= _known(
+                {name: getattr(event, name) for name in ("session_id", "version", "cwd", "tools", "program")}
+            )
 
     def _end_block(self, event: ev.BlockEnded) -> None:
         step = self._blocks.pop(event.block, None)
@@ -296,7 +298,7 @@ class Trajectory:
         return [step.record(number, self._began_ms) for number, step in enumerate(shown, 1)]
 
     def _agent_record(self, lane: AgentSteps) -> dict[str, Any]:
-        extra = _known({name: self._started.get(name) for name in ("cwd", "tools")})
+        extra = _known({name: self._started.get(name) for name in ("program", "cwd", "tools")})
         return _known(
             {
                 "name": self._agent,

@@ -52,6 +52,8 @@ from penstock.updates import (
 PROTOCOL_VERSION = 1
 MAX_META_NAMES = 256
 """Number of names in `_meta` that are kept: they come from the agent."""
+MAX_NAME_CHARS = 64
+"""Characters of an agent's own name that are kept."""
 
 METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
 
@@ -116,6 +118,7 @@ class Acp:
         self._withdrawn: list[str] = []  # questions that the cancel withdrew
         self._updates = SessionUpdates()
         self._version: str | None = None
+        self._program: str | None = None
         self.meta_names: dict[str, int] = {}
         """Names in the `_meta` of the agent's messages, with their numbers."""
         self.spoken_by: str | None = None
@@ -260,7 +263,9 @@ class Acp:
         self._capabilities = as_dict(result.get("agentCapabilities"))
         who = as_dict(result.get("agentInfo"))
         self._updates.identify(text_of(who.get("name")))
-        self.spoken_by = acp_agent(text_of(who.get("name")))
+        own_name = text_of(who.get("name"))
+        self.spoken_by = acp_agent(own_name)
+        self._program = own_name[:MAX_NAME_CHARS] or None if self.spoken_by is None else None
         self._logins = [text_of(as_dict(way).get("name")) for way in as_list(result.get("authMethods"))]
         self._version = text_of(who.get("version")) or None
         if self._request is not None:
@@ -305,7 +310,7 @@ class Acp:
         self._session_id = text_or(result.get("sessionId"), known or self._session_id or "") or None
         model = model_setting(result)
         name = model.current if model is not None and model.current != "default" else ""
-        yield RunStart(session_id=self._session_id, model=name or None, version=self._version)
+        yield RunStart(session_id=self._session_id, model=name or None, version=self._version, program=self._program)
         self._cost_counts = asked not in (ClientRequest.LOAD, ClientRequest.RESUME)
         if self._request is not None:
             lacking = self._plan_steps(self._request, model, result)

@@ -146,7 +146,9 @@ class RunFacts:
         session = event.session_id and (event.session_id if whole else event.session_id[:SESSION_CHARS])
         is_free = not self._guidance.is_confined or self._guidance.permission != EVERYTHING_UNASKED
         facts = [
-            event.version and f"{self._guidance.program or event.agent} {event.version}",
+            f"{event.program or self._guidance.program or event.agent} {event.version}"
+            if event.version
+            else event.program,
             event.model,
             event.cwd and f"in {event.cwd}",
             self._guidance.permission if is_free else EVERYTHING_HERE,
