@@ -72,20 +72,20 @@ test-cuts: $(VENV)/.dev ## run the chat over lines that are cut and with servers
 	PENSTOCK_CHAT=1 PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest tests/chat/web/test_cuts.py tests/chat/web/test_kills.py -n auto $(ARGS)
 
 test-page: $(VENV)/.browser page ## run the chat's page in a real browser; needs chromium, or PENSTOCK_CHROMIUM=…
-	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/page -n auto -rfEs $(ARGS)
+	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/page -n auto --dist worksteal -rfEs $(ARGS)
 
 test-page-agents: $(VENV)/.browser page ## run the chat's page with real agents; needs chromium too
 	$(BIN)/python tests/real/install.py pi claude || echo "Their tests are skipped." >&2
 	PENSTOCK_CHAT=1 PENSTOCK_REAL_AGENTS=pi,claude tests/real/offline.sh $(BIN)/python -m pytest tests/real/test_page.py -rfEs $(ARGS)
 
 test-doc: $(VENV)/.dev ## run documents: the command line, watching, kills at system calls
-	PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest tests/doc -m slow -n auto -rfEs $(ARGS)
+	PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest tests/doc -m slow -n auto --dist worksteal -rfEs $(ARGS)
 
 test-loop: $(VENV)/.dev ## run loops with scripted agents and a real git: kills, limits, agents that do harm
-	PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest tests/loop tests/repo -m "slow or sample" -n auto -rfEs $(ARGS)
+	PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest tests/loop tests/repo -m "slow or sample" -n auto --dist worksteal -rfEs $(ARGS)
 
 test-cluster: $(VENV)/.dev ## run the store and the nodes on a real PostgreSQL that the tests start: kills, restarts, a slow network
-	PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest tests/cluster -n auto -rfEs $(ARGS)
+	PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest tests/cluster -n auto --dist worksteal -rfEs $(ARGS)
 
 test-agents: $(VENV)/.dev ## run the real agents, from npm, against a local model server; AGENTS=codex,claude-acp for some
 	$(BIN)/python tests/real/install.py || echo "Their tests are skipped." >&2
