@@ -91,9 +91,9 @@ def test_l7_all_agents_at_their_limits(desk: Desk) -> None:
 
 
 def test_l7_a_reset_that_is_near_is_waited_for(desk: Desk) -> None:
-    """The limit resets in a second: the loop waits for it and goes on with the same agent."""
+    """The limit resets in four seconds: the loop waits for it and goes on with the same agent."""
     desk.agent(
-        "first", 'if [ $(count first) = 1 ]; then limited $(($(date +%s) + 1)); else touch done; reply "Add"; fi'
+        "first", 'if [ $(count first) = 1 ]; then limited $(($(date +%s) + 4)); else touch done; reply "Add"; fi'
     )
     status, state = desk.run(desk.settings("first", wait_ms=60_000))
     assert status == 0
