@@ -12,9 +12,11 @@ import pytest
 from loop_desk import Desk, ended
 
 from penstock.errors import UsageError
-from penstock.loop.reach import environment_of
+from penstock.loop.reach import check_sandbox, environment_of
 from penstock.loop.rows import RoleAgents, Settings
 from penstock.loop.steps import CommandEnded
+from penstock.run.network import Network
+from penstock.run.sandbox import Sandbox
 
 FRAMES = [
     {"type": "system", "subtype": "init", "session_id": "s1", "claude_code_version": "2.0", "cwd": "/", "model": "m"},
@@ -104,6 +106,26 @@ def test_an_agent_reaches_its_tree_alone(place: Desk) -> None:
     assert left(place) == []
 
 
+@pytest.mark.parametrize("network", ["agent", "none"])
+def test_the_network_of_an_agent_is_that_of_the_loop(place: Desk, network: Network) -> None:
+    """It has no interface but a loopback of its own, and its model's addresses only by the proxy."""
+    names = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '"
+    claude(place, f'{names} >seen; echo "${{HTTPS_PROXY:-no proxy}}" >>seen; echo >done')
+    settings = Settings(work=RoleAgents(agents=("claude",)), checks=("test -e done",), network=network)
+    status, state = place.run(settings)
+    assert status == 0, state.ended
+    proxy = "http://127.0.0.1:3128" if network == "agent" else "no proxy"
+    assert place.user.git("show", "penstock/l1:seen").split("\n") == ["lo", proxy]
+
+
+@pytest.mark.parametrize("sandbox", ["own", "off"])
+def test_a_network_that_cannot_be_kept_is_an_error(place: Desk, sandbox: Sandbox) -> None:
+    """Nothing runs where an agent could reach more than the loop says."""
+    claude(place, "echo >done")
+    with pytest.raises(UsageError, match="restricted with --sandbox on alone"):
+        place.run(Settings(work=RoleAgents(agents=("claude",)), unchecked=True, sandbox=sandbox, network="agent"))
+
+
 def test_a_check_reaches_its_tree_alone(place: Desk) -> None:
     """It gets no variable of an agent and no login, sees and writes what the agent does, and has no network."""
     claude(place, "echo >done")
@@ -150,6 +172,8 @@ def test_a_machine_that_cannot_confine(place: Desk, monkeypatch: pytest.MonkeyPa
     claude(place, "echo >done")
     with pytest.raises(UsageError, match="no agent can be confined here: no bubblewrap"):
         place.run(Settings(work=RoleAgents(agents=("claude",)), unchecked=True, sandbox="on"))
+    with pytest.raises(UsageError, match="no agent can be confined here: no bubblewrap"):
+        check_sandbox(Settings(work=RoleAgents(agents=("claude",)), unchecked=True, network="agent"))
     monkeypatch.setenv("PATH", str(place.folder))
     agents_env = environment_of("l1", place.folder, place.config, "claude")
     assert agents_env["ANTHROPIC_API_KEY"] == "ANTHROPIC"

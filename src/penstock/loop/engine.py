@@ -450,6 +450,7 @@ class Engine:
             record=recording_folder(self.journal.folder, step, number),
             environ=self._environment(step.agent),
             sandbox=settings.sandbox,
+            network=settings.network,
             surroundings=self._surroundings(self._workspaces[step.candidate]),
             label=f"{step.role}/{self._label(step)}",
             number=number,

@@ -119,5 +119,9 @@ def check_sandbox(settings: Settings) -> None:
     Raises:
         UsageError: it is not.
     """
-    if settings.sandbox in ("on", "own") and (problem := machine_problem()):
+    is_restricted = settings.network != "all"
+    if is_restricted and settings.sandbox in ("own", "off"):
+        what = f"the network of agents is restricted with --sandbox on alone, and this loop has {settings.sandbox}"
+        raise UsageError(what, help="leave --sandbox out, or use --network all")
+    if (is_restricted or settings.sandbox in ("on", "own")) and (problem := machine_problem()):
         raise UsageError(f"no agent can be confined here: {problem}", help="see docs/sandbox.md, or --sandbox off")

@@ -79,6 +79,8 @@ class Settings(JournalStruct, frozen=True):
     """Commits are signed, as git is configured to do it."""
     sandbox: Sandbox = "auto"
     """Confinement of agents and commands."""
+    network: Network = "all"
+    """Network of confined agents; a restricted one confines them."""
     check_network: Network = "none"
     """Network of confined checks."""
     wait_ms: int = 0

@@ -384,6 +384,7 @@ def _dry_run(prompt: Path, state: LoopState) -> int:
     lines += [f"check       {command}" for command in settings.checks] or ["check       none"]
     work = f"{', '.join(settings.candidates or settings.work.agents)} (allow {settings.work.allow})"
     lines.append(f"{'candidates' if settings.candidates else 'work      '}  {work}")
+    lines += [f"network     {settings.network}"] if settings.network != "all" else []
     lines += [f"judge       {', '.join(settings.judge.agents)}"] if settings.judge is not None else []
     lines += [f"review      {', '.join(role.agents)}" for role in settings.reviews]
     lines += [f"task        {task.partition(chr(10))[0]}" for task in state.tasks]

@@ -38,7 +38,7 @@ OF_NEW_LOOPS = (
         "model",
         "route",
     ),
-    *("timeout", "check_timeout", "sandbox", "check_network", "keep_session", "hooks", "sign", "name"),
+    *("timeout", "check_timeout", "sandbox", "network", "check_network", "keep_session", "hooks", "sign", "name"),
 )
 """Options of a new loop, whose settings do not change afterwards."""
 
@@ -126,6 +126,8 @@ def settings_flags(made: Parser) -> None:
     add("--timeout", type=seconds_of, metavar="T", help="time limit of one agent's step")
     add("--check-timeout", type=seconds_of, metavar="T", help="time limit of one check (default 30m)")
     add("--sandbox", choices=("auto", "on", "own", "off"), help="how agents and checks are confined (docs/sandbox.md)")
+    add("--network", choices=("all", "agent", "none"), help="network of the agents: everything · only the addresses of "
+        "their models · none; needs confinement (default: all)")  # fmt: skip
     add("--check-network", choices=("all", "none"), help="network of confined checks (default: none)")
     add("--keep-session", action="store_true", help="all rounds are one conversation")
     add("--sign", action="store_true", help="sign the commits, as git is configured to do it")
@@ -238,6 +240,7 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
         hooks=words.hooks and config.value("hooks", default=True),
         sign=words.sign or config.value("sign", default=False),
         sandbox=words.sandbox or config.config.sandbox,
+        network=words.network or config.config.network,
         check_network=words.check_network or config.value("check_network", default="none"),
         wait_ms=_ms(words.wait, config, "wait") or 0,
         step_seconds=words.timeout,
