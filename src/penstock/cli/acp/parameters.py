@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 import msgspec
 
+from penstock.chat.web.doors.acp import FIELD
 from penstock.cli.acp.content import ContentBlock
 from penstock.cli.stdio.peer import INVALID_PARAMS, RpcError
 
@@ -118,3 +120,22 @@ def read(params: Any, kind: type[Given]) -> Given:
         return msgspec.convert(params, kind)
     except (msgspec.ValidationError, RecursionError) as error:
         raise RpcError(INVALID_PARAMS, f"the parameters are not valid: {error}") from error
+
+
+def chosen_option(answer: Future[Any]) -> str | None:
+    """Return the option that the client has chosen; None if it has chosen none, or failed."""
+    try:
+        chosen = msgspec.convert(answer.result(), Permission).outcome
+    except (CancelledError, RpcError, msgspec.ValidationError, RecursionError):
+        return None
+    return chosen.option_id if chosen.outcome == "selected" else None
+
+
+def filled_in(answer: Future[Any]) -> str | None:
+    """Return what the person has entered in a form; None if nothing, or the client failed."""
+    try:
+        form = msgspec.convert(answer.result(), FilledForm)
+    except (CancelledError, RpcError, msgspec.ValidationError, RecursionError):
+        return None
+    value = (form.content or {}).get(FIELD)
+    return value if form.action == "accept" and isinstance(value, str) and value.strip() else None

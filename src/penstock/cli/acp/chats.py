@@ -1,0 +1,135 @@
+"""Chats of the server, as the sessions of the client use them."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.chat.history.frames import TurnView
+from penstock.chat.service.agents.offered import AgentView
+from penstock.chat.service.chats.chat_view import ChatView
+from penstock.chat.web.schemas import About, TurnNumber
+from penstock.cli.acp.session import Session
+from penstock.cli.chats import ID, ChatList, SomeTurns
+from penstock.cli.serve.client import Rejected
+from penstock.cli.stdio.agents import AgentList, careful_level
+from penstock.cli.stdio.link import ServerLink, TurnStep
+from penstock.cli.stdio.peer import INTERNAL_ERROR, NOT_FOUND, RpcError
+from penstock.run import inside
+
+PAGE_TURNS = 200
+"""Number of turns in one request to the server."""
+
+
+class ServerChats:
+    """Chats of the server. All methods raise what `ServerLink.ask` raises, besides their own errors."""
+
+    def __init__(self, link: ServerLink) -> None:
+        self._link = link
+        self._depth = inside.depth(os.environ)
+
+    def agents(self) -> list[AgentView]:
+        """Return the agents that the server offers."""
+        return self._link.ask("GET", "/api/agents", AgentList).agents
+
+    def default_agent(self) -> str:
+        """Return the name of the agent of new chats."""
+        return self._link.ask("GET", "/api/about", About).default_agent
+
+    def all(self) -> list[ChatView]:
+        """Return all chats."""
+        return self._link.ask("GET", "/api/chats", ChatList).chats
+
+    def find(self, id: str) -> ChatView:
+        """Return a chat.
+
+        Raises:
+            RpcError: there is none.
+        """
+        if ID.fullmatch(id) is not None:
+            try:
+                return self._link.ask("GET", f"/api/chats/{id}", ChatView)
+            except Rejected as error:
+                if error.code != "not_found":
+                    raise
+        raise RpcError(NOT_FOUND, "there is no such session", {"sessionId": id[:100]})
+
+    def create(self, session: Session) -> ChatView:
+        """Create the chat of a session, or return the one that an attempt has made whose answer was lost.
+
+        Raises:
+            Rejected: it cannot be created; with the code `untrusted_directory` if nobody has trusted its directory.
+        """
+        body: dict[str, Any] = {"id": session.id, "agent": session.agent, "cwd": session.cwd}
+        body |= {"model": session.model, "allow": session.allow, "depth": self._depth}
+        try:
+            return self._link.ask("POST", "/api/chats", ChatView, body)
+        except Rejected as error:
+            if error.code != "conflict":
+                raise
+            return self.find(session.id)
+
+    def trust(self, directory: str) -> None:
+        """Let agents work in a directory, because a person trusts it."""
+        self._link.ask("POST", "/api/workspaces", dict[str, Any], {"path": directory})
+
+    def change(self, id: str, name: str, value: str) -> None:
+        """Change a setting of a chat."""
+        self._link.ask("PATCH", f"/api/chats/{id}", ChatView, {name: value})
+
+    def delete(self, id: str) -> None:
+        """Delete a chat.
+
+        Raises:
+            RpcError: there is none.
+        """
+        self.find(id)
+        self._link.ask("DELETE", f"/api/chats/{id}", type(None))
+
+    def check_depth(self, session: Session) -> None:
+        """Check that an agent does not use a chat to which a person has allowed more than to an agent's.
+
+        Raises:
+            RpcError: it does.
+        """
+        if self._depth and self.find(session.id).allow != careful_level(session.agent):
+            raise RpcError(INTERNAL_ERROR, "a person has changed the permission of this chat; begin another one")
+
+    def submit(self, id: str, text: str) -> int:
+        """Begin a turn of a chat, and return its number."""
+        key = uuid.uuid4().hex
+        return self._link.ask("POST", f"/api/chats/{id}/turns", TurnNumber, {"text": text}, key=key).turn
+
+    def stop(self, id: str, turn: int) -> None:
+        """Stop a turn of a chat."""
+        self._link.ask("POST", f"/api/chats/{id}/stop", dict[str, list[int]], {"turn": turn})
+
+    def answer(self, id: str, question: str, answer: str) -> bool:
+        """Answer a question of the agent; return False if it is no longer open.
+
+        Raises:
+            Rejected: this is not an answer to it.
+        """
+        try:
+            self._link.answer(id, question, answer)
+        except Rejected as error:
+            if error.code != "conflict":
+                raise
+            return False
+        return True
+
+    def turns(self, id: str) -> list[TurnView]:
+        """Return all turns of a chat, the oldest first."""
+        path = f"/api/chats/{id}/turns?limit={PAGE_TURNS}"
+        page = self._link.ask("GET", path, SomeTurns)
+        found = page.turns
+        while page.earlier and page.turns:
+            page = self._link.ask("GET", f"{path}&before={page.turns[0].turn}", SomeTurns)
+            found = [*page.turns, *found]
+        return found
+
+    def follow(self, id: str, turn: int, after: int) -> Iterator[TurnStep]:
+        """Yield the entries of a turn after a number, as `ServerLink.follow`."""
+        return self._link.follow(id, turn, after)

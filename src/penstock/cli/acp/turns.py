@@ -1,0 +1,278 @@
+"""Turns of a session: a prompt is answered, a turn of before is shown again, and the client's answers are passed on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from penstock.chat.history.frames import TurnView
+from penstock.chat.web.doors.acp import form_of, is_permission, notice, stop_reason, usage_of
+from penstock.chat.web.doors.turn_fold import failure_text, question_text
+from penstock.cli.acp.chats import ServerChats
+from penstock.cli.acp.parameters import chosen_option, filled_in
+from penstock.cli.acp.session import Active, Session, ShownTurn
+from penstock.cli.console import notify
+from penstock.cli.serve.client import Rejected
+from penstock.cli.stdio.peer import INTERNAL_ERROR, Peer, RpcError
+from penstock.core.questions import REJECT, OpenQuestion
+from penstock.errors import PenstockError
+
+
+class SessionTurns:
+    """Turns of the sessions of one client."""
+
+    def __init__(self, peer: Peer, chats: ServerChats) -> None:
+        self.has_forms: bool = False
+        """Whether the client can show forms."""
+        self.has_notices: bool = False
+        """Whether the client can show notices."""
+        self._peer = peer
+        self._chats = chats
+
+    def answer(self, session: Session, active: Active, text: str) -> dict[str, Any]:
+        """Answer a prompt, which is the answer to a question if one waits for it; return the result of the prompt.
+
+        Raises:
+            RpcError: the turn failed, or cannot begin.
+        """
+        if session.is_new:
+            self._create(session)
+        self._chats.check_depth(session)
+        waiting, session.waiting = session.waiting, None
+        question = waiting.shown.question if waiting is not None else None
+        if waiting is not None and question is not None:
+            active.turn = waiting.shown.turn
+            waiting.answered = question.id
+            try:
+                is_answer = self._chats.answer(session.id, question.id, text)
+            except Rejected:
+                session.waiting = waiting
+                raise
+            with session.lock:
+                if is_answer:
+                    return self._follow(session, active, waiting)
+                if not self._show(session, active, waiting):  # somebody else has answered it
+                    session.waiting = waiting
+                    return {"stopReason": "end_turn"}
+            active.turn = None
+        if active.cancelled.is_set():
+            return {"stopReason": "cancelled"}
+        active.turn = self._chats.submit(session.id, text)
+        self._say_held(session, active.turn)
+        if active.cancelled.is_set():
+            self._chats.stop(session.id, active.turn)
+        with session.lock:
+            return self._follow(session, active, ShownTurn(active.turn, session.cwd, has_notices=self.has_notices))
+
+    def cancel(self, session: Session) -> None:
+        """Stop the turn of a session that runs, without waiting for the server."""
+        active = session.active
+        turn = session.waiting.shown.turn if session.waiting is not None else session.replayed
+        if active is not None:
+            active.cancelled.set()
+            turn = active.turn if active.turn is not None else turn
+        if turn is not None:
+            threading.Thread(target=self._chats.stop, args=(session.id, turn), daemon=True).start()
+
+    def replay(self, session: Session) -> None:
+        """Show all turns of a session but the one that answers a prompt now."""
+        for turn in self._chats.turns(session.id):
+            if session.active is None or session.active.turn != turn.turn:
+                self._replay(session, turn)
+
+    # --- a new chat ---
+
+    def _create(self, session: Session) -> None:
+        """Create the chat of a session; if its directory is not trusted, ask the person at the client."""
+        try:
+            chat = self._chats.create(session)
+        except Rejected as error:
+            if error.code != "untrusted_directory":
+                raise
+            self._trust(session)
+            chat = self._chats.create(session)
+        session.cwd, session.is_new = chat.cwd, False
+
+    def _trust(self, session: Session) -> None:
+        """Ask the person at the client whether to trust the directory of a session.
+
+        Raises:
+            RpcError: the person does not trust it.
+        """
+        text = "Its own settings may start programs. Penstock asks once for each directory."
+        call = {
+            "toolCallId": "trust",
+            "title": f"Trust {session.cwd}?",
+            "kind": "other",
+            "status": "pending",
+            "content": [{"type": "content", "content": {"type": "text", "text": text}}],
+        }
+        options = [
+            {"optionId": "trust", "name": "Trust this directory", "kind": "allow_always"},
+            {"optionId": "no", "name": "No", "kind": "reject_once"},
+        ]
+        _, answer = self._peer.ask(
+            "session/request_permission", {"sessionId": session.id, "toolCall": call, "options": options}
+        )
+        if chosen_option(answer) != "trust":
+            what = f"{session.cwd} is not trusted, so no agent works there"
+            raise RpcError(INTERNAL_ERROR, what, {"reason": "untrusted_directory"})
+        self._chats.trust(session.cwd)
+
+    # --- what is shown ---
+
+    def _follow(self, session: Session, active: Active | None, followed: ShownTurn) -> dict[str, Any]:
+        """Show a turn to its end, or to a question for the next prompt; return the result of the prompt.
+
+        Raises:
+            RpcError: the turn failed.
+        """
+        if not self._show(session, active, followed):
+            session.waiting = followed
+            return {"stopReason": "end_turn"}
+        end = followed.shown.fold.completed
+        assert end is not None
+        self._retitle(session)
+        reason = stop_reason(end)
+        if reason is None:
+            data = {"outcome": end.outcome, "reason": end.reason, "cause": end.cause}
+            raise RpcError(INTERNAL_ERROR, failure_text(end) or end.outcome, data)
+        usage = usage_of(followed.shown.fold.usage)
+        return {"stopReason": reason, **({"usage": usage} if usage else {})}
+
+    def _show(
+        self,
+        session: Session,
+        active: Active | None,
+        followed: ShownTurn,
+        on_live: Callable[[], None] = lambda: None,
+    ) -> bool:
+        """Send the updates of a turn; return False if a question waits for the next prompt."""
+        asking: tuple[str, int, Future[Any]] | None = None
+        is_live = followed.number > 0
+        shown = followed.shown
+        try:
+            for step in self._chats.follow(session.id, shown.turn, followed.number):
+                for update in shown.take(step.rows):
+                    self._update(session, update)
+                if active is None and not session.is_open:
+                    return True
+                if step.rows:
+                    followed.number = step.rows[-1].number
+                if step.is_live:
+                    is_live = True
+                    on_live()
+                question = shown.question
+                if asking is not None and (question is None or question.id != asking[0]):
+                    self._peer.withdraw(asking[1])
+                    asking = None
+                elif asking is not None and asking[0] == followed.declined:
+                    asking = None
+                if question is None or not is_live or asking is not None or question.id == followed.answered:
+                    continue
+                if not is_permission(question) and (not self.has_forms or followed.declined == question.id):
+                    self._say(session, question_text(question), f"t{shown.turn}.{question.id}")
+                    return False
+                asking = self._ask(session, followed, question)
+        finally:
+            if asking is not None:
+                self._peer.withdraw(asking[1])
+        return True
+
+    def _replay(self, session: Session, turn: TurnView) -> None:
+        """Show a turn of before. One that runs is shown so far, and then as it goes on."""
+        content = {"type": "text", "text": turn.prompt}
+        prompt = {"sessionUpdate": "user_message_chunk", "content": content, "messageId": f"t{turn.turn}.prompt"}
+        self._update(session, prompt)
+        live = threading.Event()
+        followed = ShownTurn(turn.turn, session.cwd)
+
+        def show() -> None:
+            try:
+                with session.lock:
+                    session.replayed = turn.turn
+                    if not self._show(session, None, followed, live.set):
+                        session.waiting = followed
+                    self._say_end(session, followed)
+            except PenstockError as error:
+                notify(f"penstock: the turn cannot be shown: {error}\n")
+            finally:
+                session.replayed = None
+                live.set()
+
+        if turn.state == "completed":
+            show()
+        else:
+            threading.Thread(target=show, daemon=True).start()
+            live.wait()
+
+    # --- questions ---
+
+    def _ask(self, session: Session, followed: ShownTurn, question: OpenQuestion) -> tuple[str, int, Future[Any]]:
+        if is_permission(question):
+            method, more = "session/request_permission", followed.shown.permission(question)
+        else:
+            method, more = "elicitation/create", form_of(question)
+        number, answer = self._peer.ask(method, {"sessionId": session.id, **more})
+
+        def done(found: Future[Any]) -> None:
+            if not found.cancelled():
+                threading.Thread(target=self._pass_on, args=(session, followed, question, found), daemon=True).start()
+
+        answer.add_done_callback(done)
+        return question.id, number, answer
+
+    def _pass_on(self, session: Session, followed: ShownTurn, question: OpenQuestion, answer: Future[Any]) -> None:
+        """Pass an answer on to the agent. A client that cannot answer rejects a permission, and declines a form."""
+        text = filled_in(answer)
+        if is_permission(question):
+            offered = {option["optionId"] for option in followed.shown.permission(question)["options"]}
+            chosen = chosen_option(answer)
+            text = chosen if chosen in offered else REJECT
+        try:
+            if text is None:
+                followed.declined = question.id
+            else:
+                self._chats.answer(session.id, question.id, text)
+        except PenstockError as error:
+            followed.declined = question.id
+            notify(f"penstock: the answer was not accepted: {error}\n")
+
+    # --- what is said besides ---
+
+    def _say_held(self, session: Session, turn: int) -> None:
+        """Say that the turn waits, if it does so for messages that a stop on the page holds back."""
+        held = self._chats.find(session.id).held
+        if held:
+            text = f"Waiting for {held} earlier messages, which the page of penstock serve can release or take back."
+            content = {"type": "text", "text": text}
+            thought = {"sessionUpdate": "agent_thought_chunk", "content": content, "messageId": f"t{turn}.held"}
+            self._update(session, notice("warning", text) if self.has_notices else thought)
+
+    def _say_end(self, session: Session, followed: ShownTurn) -> None:
+        """Say why a turn of before ended, if it failed or was stopped: it has no result that says so."""
+        end = followed.shown.fold.completed
+        if end is None:
+            return
+        text = failure_text(end) or (end.reason or "stopped" if end.outcome == "cancelled" else None)
+        if text is not None:
+            self._say(session, f"[{text}]", f"t{end.turn}.end")
+
+    def _say(self, session: Session, text: str, message: str) -> None:
+        content = {"type": "text", "text": text}
+        self._update(session, {"sessionUpdate": "agent_message_chunk", "content": content, "messageId": message})
+
+    def _retitle(self, session: Session) -> None:
+        """Tell the client the title of the chat, if it is new."""
+        try:
+            title = self._chats.find(session.id).title
+        except PenstockError:
+            return  # the chat is gone, and the turn was shown nevertheless
+        if title != session.title:
+            session.title = title
+            self._update(session, {"sessionUpdate": "session_info_update", "title": title})
+
+    def _update(self, session: Session, update: dict[str, Any]) -> None:
+        self._peer.notify("session/update", {"sessionId": session.id, "update": update})
