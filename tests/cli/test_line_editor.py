@@ -590,10 +590,10 @@ def test_changes_are_shown(place: Place) -> None:
 @pytest.mark.slow
 def test_changes_without_a_repository(place: Place) -> None:
     """It is an error in words, and the conversation goes on."""
-    talk = place.talk()
+    talk = place.talk(columns=300)  # the directory of the test may have a long name
     talk.asked()
     talk.type("/diff\r")
-    talk.wait(lambda: "is in no git repository" in talk.text.replace("\n", ""), "the reason")
+    talk.until("is in no git repository")
     talk.asked()
 
 
