@@ -1089,3 +1089,35 @@ def test_news_of_the_program_between_texts_are_no_warning(kind: str) -> None:
     assert run.stream.health.warnings == []
     assert run.stream.health.drift == []
     assert [event.text for event in run.of(ev.Notice)] == (["ui log: said by a plugin"] if kind == "ui_log" else [])
+
+
+def test_the_totals_of_a_resumed_session_are_not_those_of_the_run() -> None:
+    """Each result says what was used since the one before; their sum is the run's, whatever the session has used."""
+
+    def result(tokens: int, cost: float, whole: int, whole_cost: float) -> Line:
+        def figures(tokens: int, cost: float) -> Line:
+            """Figures of one model; none if it was not called."""
+            used = {"inputTokens": tokens, "outputTokens": 5, "cacheReadInputTokens": 0, "costUSD": cost}
+            return {"m": used} if tokens else {}
+
+        return {
+            "type": "result",
+            "subtype": "success",
+            "is_error": False,
+            "result": "done",
+            "num_turns": 1,
+            "total_cost_usd": whole_cost,
+            "usage": {"input_tokens": tokens, "output_tokens": 5},
+            "modelUsage": figures(whole, whole_cost),
+            "model_usage_since_last_result": figures(tokens, cost),
+        }
+
+    one = Run([result(100, 0.1, 900, 0.9)]).end
+    assert one.usage == ev.Usage(100, 5, 0, None)
+    assert one.cost_usd == 0.1
+    results = (result(100, 0.1, 900, 0.9), result(200, 0.2, 1100, 1.1), result(0, 0, 1100, 1.1))
+    several = Run([line for n, it in enumerate(results) for line in (whole(f"m{n}", text("done")), it)]).end
+    assert several.usage == ev.Usage(300, 10, 0, None)
+    assert several.cost_usd == 0.3
+    without = {name: value for name, value in result(100, 0.1, 900, 0.9).items() if "since" not in name}
+    assert Run([without]).end.cost_usd == 0.9

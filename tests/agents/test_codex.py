@@ -11,6 +11,8 @@ import pytest
 from penstock import updates as up
 from penstock.agents.codex.exec import Codex, Item, unwrapped
 from penstock.events import Change, PlanItem, RunEnded, ToolCalled, ToolReturned
+from penstock.run.recording import RecordingWriter
+from penstock.run.replay import find
 from penstock.stream import Stream
 from penstock.testing import feeds
 
@@ -240,3 +242,33 @@ def test_no_value_is_fatal(kind: str) -> None:
     for value in values:
         fields = dict.fromkeys((name for name in Item.__struct_fields__ if name not in ("id", "type")), value)
         msgspec.json.encode(read(item(type=kind, **fields), item("started", type=kind, **fields)))
+
+
+@pytest.mark.parametrize("agent", ["codex", "qwen"])
+def test_the_usage_of_a_resumed_session_is_not_that_of_the_run(agent: str, tmp_path: Path) -> None:
+    """The totals of a session that goes on are left out, live and when the recording is read again."""
+    lines: dict[str, list[dict[str, Any]]] = {
+        "codex": [
+            {"type": "thread.started", "thread_id": "t"},
+            item(type="agent_message", text="Hi"),
+            {"type": "turn.completed", "usage": {"input_tokens": 2400, "output_tokens": 68}},
+        ],
+        "qwen": [
+            {"type": "assistant", "session_id": "t", "message": {"id": "m", "content": [{"type": "text", "text": "Hi"}],
+             "usage": {"input_tokens": 1200, "output_tokens": 34}}},
+            {"type": "result", "subtype": "success", "is_error": False, "result": "Hi", "session_id": "t",
+             "usage": {"input_tokens": 2400, "output_tokens": 68}},
+        ],
+    }  # fmt: skip
+    data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines[agent])
+    for is_resumed, tokens in ((False, 2400), (True, None if agent == "codex" else 1200)):
+        writer = RecordingWriter.begin(
+            tmp_path, agent=agent, label=agent, route="exec", argv=[agent], is_resumed=is_resumed
+        )
+        writer.received(data, 1)
+        writer.end(outcome="ok", reason=None, exit_status=0, duration_ms=1)
+        stream = Stream(find(writer.folder).reader())
+        end = [*stream.feed(data), *stream.close()][-1]
+        assert isinstance(end, RunEnded)
+        assert (end.usage and end.usage.input_tokens) == tokens
+        assert end.reply == "Hi"

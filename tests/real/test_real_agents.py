@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 import playing
 import scenarios
+from dialects import OUTPUT_TOKENS
 from playing import kill_agent, left, play, started
 
 from penstock import agent
@@ -274,6 +275,10 @@ def test_resume(at: Bench) -> None:
     assert second.result.reply == scenarios.history(["text", "history"])
     assert second.blocks("text") == [second.result.reply]
     assert second.result.session_id == first.result.session_id
+    for one in (first, second):  # a total of the session would count the first run again in the second one
+        usage, calls = one.result.usage, {len(one.requests), len(one.conversation)}  # some agents count titles too
+        if usage is not None:
+            assert usage.output_tokens in {None, *(OUTPUT_TOKENS * number for number in calls)}
 
 
 def test_fork(at: Bench) -> None:

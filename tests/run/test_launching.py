@@ -254,3 +254,12 @@ def test_an_environment_can_be_given(found: configuration.Config, monkeypatch: p
     assert "CLAUDECODE" not in planned(found, "claude", environ=environ).env
     with pytest.raises(AgentNotFound):
         planned(found, "claude", environ={"PATH": "/nowhere"})
+
+
+@pytest.mark.parametrize("agent", ["codex", "qwen"])
+def test_a_reader_knows_that_a_session_goes_on(found: configuration.Config, tmp_path: Path, agent: str) -> None:
+    """Its totals are then those of the session: see the adapters."""
+    (tmp_path / "bin" / "mine").rename(tmp_path / "bin" / agent)
+    for session in (None, "s1"):
+        launch = planned(found, agent, route="exec", session_id=session)
+        assert launch.reader.is_resumed == (session is not None)

@@ -407,6 +407,21 @@ def test_the_first_line_says_what_runs() -> None:
     assert show(ev.RunStarted(model="m", **A), read, two) == "[a] · m\n[a] ▸ read a\n"
 
 
+def test_a_conversation_says_what_runs_once() -> None:
+    """A run repeats no fact of the run before it and not its session; a fact that is back after another one is said."""
+    said: set[str] = set()
+    end = ev.RunEnded("ok", "", 1, session_id="s1", **A)
+
+    def turn(permission: str) -> str:
+        guidance = Guidance(permission=permission, said_before=said)
+        return show(ev.RunStarted(session_id="s1", model="m", **A), end, guidance=guidance)
+
+    assert turn("asks") == "[a] · m · asks · session s1\n[a] ● done · 1 round\n"
+    assert turn("asks") == "[a] ● done · 1 round\n"
+    assert turn("edits") == "[a] · edits\n[a] ● done · 1 round\n"
+    assert turn("asks") == "[a] · asks\n[a] ● done · 1 round\n"
+
+
 def test_the_answer_has_blank_lines_around_it() -> None:
     """Text after other lines is set apart, and so is the closing line after text."""
     end = ev.RunEnded("ok", "Done.", 1, **A)

@@ -16,6 +16,7 @@ from penstock.agents._stream_json_notices import System, limit_notice, system_no
 from penstock.agents._unknown import unknown
 from penstock.core import tool_titles
 from penstock.core.questions import ASK_OF
+from penstock.events import added
 from penstock.updates import (
     BlockEnd,
     BlockStart,
@@ -167,7 +168,10 @@ class ResultLine(msgspec.Struct, tag="result"):
     total_cost_usd: Any = None
     usage: Any = None
     model_usage: Any = msgspec.field(default=None, name="modelUsage")
-    """Totals of each model over all answers of the process, with those of sub-agents, as the cost is."""
+    """Totals of each model over all answers of the process, with those of sub-agents, as the cost is. With claude
+    2.1.331 these are totals of all runs of the session."""
+    usage_since_result: Any = msgspec.field(default=None, name="model_usage_since_last_result")
+    """The part of the totals since the result before this one."""
     permission_denials: Any = None
     api_error_status: Any = None
 
@@ -244,6 +248,9 @@ class ClaudeLike:
     """The end of background work was reported: the next message of the main agent answers it."""
     _last_message: str | None = None
     """Id of the main agent's latest message."""
+    _used: Usage | None = None
+    _cost: float | None = None
+    """Usage and cost of the run by the parts that its results report; None if they report none."""
     exit_line: ClassVar[re.Pattern[str]] = re.compile(r"\A(?:Error: )?Exit code:? (\d{1,10})(?:\n|\Z)")
     """The agent's own line about the exit status in the result of a command that failed."""
     cached_inside: ClassVar[bool] = False
@@ -402,19 +409,29 @@ class ClaudeLike:
             reason = reason_of_limit(reason, cost)
         if not text and event.structured_output is not None:
             text = text_of(event.structured_output)
+        self._add_part(event.usage_since_result)
         yield Result(
             None if failed else text,
             failed,
             (reason or None) if failed else None,
             event.session_id,
-            _totals(event.model_usage) or self._figures(event.usage),
-            cost,
+            self._used or _totals(event.model_usage) or self._figures(event.usage),
+            cost if self._cost is None else self._cost,
             as_int(event.duration_ms),
             cancelled=stopped or at_limit,
             stop_reason=event.stop_reason,
             cause=cause,
             refused=_denials(event),
         )
+
+    def _add_part(self, models: Any) -> None:
+        """Add what was used since the last result. The totals of a resumed session are not those of the run."""
+        used = _totals(models)
+        if used is None:
+            return
+        self._used = used if self._used is None else self._used + used
+        for figures in map(as_dict, as_dict(models).values()):
+            self._cost = added(self._cost, as_float(figures.get("costUSD")))
 
     def _figures(self, usage: Any, output: bool = True) -> Usage | None:
         """Convert the wire's usage. `output` is false if the wire's figure is a placeholder."""

@@ -84,8 +84,10 @@ def names() -> list[str]:
     return [*AGENTS, *sorted(set(_third_party()) - set(AGENTS))]
 
 
-def make(name: str) -> Adapter:
+def make(name: str, *, is_resumed: bool = False) -> Adapter:
     """Return a new adapter for one stream of the agent `name`: its `exec` route, or the one after the slash.
+
+    `is_resumed`: the stream is that of a run which continues a session, for adapters that read it differently.
 
     Raises:
         UnknownAgent: there is no such agent, or its entry point cannot be loaded.
@@ -98,6 +100,8 @@ def make(name: str) -> Adapter:
         raise UnknownAgent(name, names(), f"its entry point cannot be loaded: {error}") from error
     if not isinstance(made, Adapter):
         raise UnknownAgent(name, names(), "its entry point is not an adapter: name, traits, wire or read is missing")
+    if is_resumed and hasattr(made, "is_resumed"):
+        made.is_resumed = True
     return made
 
 

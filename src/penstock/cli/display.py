@@ -61,6 +61,8 @@ class OutputContext(msgspec.Struct, frozen=True):
     """True if the configuration has rules for commands."""
     prompt: str = ""
     """Prompt of the run; "" if unknown."""
+    said_before: set[str] | None = None
+    """Facts in the first lines of the conversation's last run; None if the run is not one of a conversation."""
     began_ms: int | None = None
     """Time at which the run began, in milliseconds since 1970; None if unknown."""
 
@@ -190,6 +192,7 @@ def make_sink(
             resume=context.resume,
             local_time=local_time,
             is_live=context.is_live,
+            said_before=context.said_before,
             **facts_of(context),
         ),
     )

@@ -125,7 +125,7 @@ def show_again(options: ReadOptions, earlier: EarlierRun) -> int:
     readings = []
     for number, (part, label) in enumerate(zip(parts, labels, strict=True)):
         context = _context(part, number, label if side_by_side else "", width)
-        stream = Stream(part.recording.agent or "auto", label=label, run=number + 1 if len(parts) > 1 else None)
+        stream = Stream(part.recording.reader(), label=label, run=number + 1 if len(parts) > 1 else None)
         stream.joins_deltas = options.to == "text" and decide(options, config, several=side_by_side).mode == "none"
         reading = Reading(
             stream,
@@ -155,7 +155,7 @@ def events_of(earlier: EarlierRun) -> list[tuple[RunRecord, list[Event]]]:
     found = []
     for part in parts_of(earlier):
         label = part.recording.label or part.record.agent
-        stream, events = Stream(part.recording.agent or "auto", label=label), list[Event]()
+        stream, events = Stream(part.recording.reader(), label=label), list[Event]()
         for _, (_, data, at) in _timed(0, part):
             events += stream.close(part.recording.exit, at) if data is None else stream.feed(data, at)
         found.append((part.record, events))

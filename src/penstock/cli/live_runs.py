@@ -79,7 +79,8 @@ class LiveRuns:
     """Runs of agents that are shown until all have ended. Use `show`.
 
     `kind` and `title` are for the lines of these runs in the history. Without a title, the beginning of the prompt is
-    used. `typed_ahead` reads what is typed while they work, in a conversation.
+    used. In a conversation, `typed_ahead` reads what is typed while they work, and `said_before` has the facts in the
+    first lines of its last run.
     """
 
     def __init__(
@@ -92,8 +93,10 @@ class LiveRuns:
         kind: Kind = "run",
         title: str | None = None,
         typed_ahead: TypedAhead | None = None,
+        said_before: set[str] | None = None,
     ) -> None:
         self._typed_ahead = typed_ahead
+        self._said_before = said_before
         self._screen = Screen(options)
         self._config = config
         self._factory = factory
@@ -149,6 +152,7 @@ class LiveRuns:
             allow=allow_advice(agent, run.route, run.allow),
             permission=self._permission(agent, run),
             has_rules=bool(self._config.command_rules),
+            said_before=self._said_before,
             prompt=self._factory.prompt,
             began_ms=time.time_ns() // 1_000_000,
         )

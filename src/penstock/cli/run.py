@@ -51,10 +51,13 @@ def command(args: list[str]) -> int:
     _check(options)
     output = sink_output(options.to)
     errors = errors_output()
+    said_before: set[str] | None = set() if options.interactive else None
 
     def run(options: RunOptions, *, title: str | None = None, typed_ahead: TypedAhead | None = None) -> LiveRuns:
         factory = RunFactory(options, config, notify_problem)
-        return LiveRuns(factory, options, config, output, errors, title=title, typed_ahead=typed_ahead)
+        return LiveRuns(
+            factory, options, config, output, errors, title=title, typed_ahead=typed_ahead, said_before=said_before
+        )
 
     return converse(options, config, run) if options.interactive else run(options).show()
 

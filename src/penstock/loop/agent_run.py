@@ -178,7 +178,7 @@ def _recorded(folder: Path) -> tuple[AgentSummary, int]:
     summary, ms = AgentSummary(), 0
     try:
         found = find(folder)
-        stream = Stream(registry.make(found.agent or "generic"))
+        stream = Stream(registry.make(found.agent or "generic", is_resumed=found.is_resumed))
         for line, at in replay(found.input, 1e9, whole=True):
             summary.add(stream.feed(line, at))
             ms = at or ms

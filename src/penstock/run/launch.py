@@ -271,14 +271,14 @@ def _known(name: str, own: AgentConfig, request: Request, route: str | None) -> 
         found.longest.check(base, request.prompt)
     if slash:
         request = msgspec.structs.replace(request, profile=profile)
-    reader = registry.load(found.reader)
     command = registry.command(base, chosen, request)
     if own.command is not None:
         at = command.program
         words = (*command.argv[:at], *own.command, *command.argv[at + 1 :])
         command = msgspec.structs.replace(command, argv=words)
-    two_way = chosen != "exec"
-    return base, chosen, reader(request) if two_way else reader(), command
+    if chosen != "exec":
+        return base, chosen, registry.load(found.reader)(request), command
+    return base, chosen, registry.make(base, is_resumed=request.session_id is not None), command
 
 
 def _third_party(name: str, own: AgentConfig, request: Request, route: str | None) -> tuple[str, str, Adapter, Command]:
@@ -310,7 +310,8 @@ def _configured(name: str, own: AgentConfig, request: Request) -> tuple[str, Ada
         return "acp", registry.load("acp.dialogue:Acp")(request), Command(argv=(*own.command, *request.args))
     from penstock.agents.generic.adapter import Generic
 
-    adapter = registry.make(own.adapter) if own.adapter else Generic(own.events)
+    is_resumed = request.session_id is not None
+    adapter = registry.make(own.adapter, is_resumed=is_resumed) if own.adapter else Generic(own.events)
     return "exec", adapter, filled(name, own, request)
 
 

@@ -91,6 +91,8 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Route of the run, as in the registry: `exec`, `server`, `acp`."""
     argv: list[str]
     """Command line as it was started; everything that looks like a secret is replaced by `[redacted]`."""
+    is_resumed: bool = False
+    """Whether the run continued a session."""
     cwd: str | None = None
     started_at: str
     """Time of the start in UTC, as ISO 8601."""
@@ -147,6 +149,7 @@ class RecordingWriter:
         route: str,
         argv: Sequence[str],
         cwd: str | os.PathLike[str] | None = None,
+        is_resumed: bool = False,
         secrets: Sequence[str] = (),
         display: DisplayFacts | None = None,
         max_bytes: int | None = None,
@@ -165,6 +168,7 @@ class RecordingWriter:
             label=_text(label),
             route=_text(route),
             argv=redacted(argv, secrets),
+            is_resumed=is_resumed,
             cwd=None if cwd is None else _text(os.fspath(cwd)),
             started_at=now.isoformat(timespec="milliseconds"),
             display=display,
@@ -194,6 +198,7 @@ class RecordingWriter:
             route=launch.route,
             argv=launch.command.argv,
             cwd=launch.cwd,
+            is_resumed=getattr(launch.reader, "is_resumed", False),
             secrets=launch.secrets,
             display=display,
             max_bytes=max_bytes,

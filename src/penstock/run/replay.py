@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.adapter import Adapter
 from penstock.agents import registry
 from penstock.config.rules import ABOVE_0, check
 from penstock.core.normalizer.outcome import Exit
@@ -69,10 +70,22 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None = None
     """Adapter that reads it: the agent's name, with its route if that has another wire."""
     label: str | None = None
+    is_resumed: bool = False
+    """Whether the run continued a session, as far as that changes how it is read."""
     exit: Exit | None = None
     """End of the run."""
     cut: str | None = None
     """Reason why the end is missing; None if it is not. A last line without its end is then not a line."""
+
+    def reader(self) -> str | Adapter:
+        """Return the adapter that reads it, or the name of one.
+
+        Raises:
+            UnknownAgent: there is no such agent any more.
+        """
+        if self.agent is not None and self.is_resumed:
+            return registry.make(self.agent, is_resumed=True)
+        return self.agent or "auto"
 
 
 def find(path: Path) -> Recording:
@@ -129,6 +142,7 @@ def _of_folder(folder: Path) -> Recording | None:
         input=file,
         agent=_reader(meta),
         label=_plain(meta.label) or None,
+        is_resumed=meta.is_resumed,
         exit=_exit(meta.ended) if meta.ended else None,
         cut=cut,
     )

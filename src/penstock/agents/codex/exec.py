@@ -85,6 +85,9 @@ class Codex:
         | StreamError
     )
 
+    is_resumed: bool = False
+    """True if the run continues a session. Its usage is then that of all runs of the session, and is left out."""
+
     @staticmethod
     def command(request: Request) -> Command:
         """Return `codex exec … -`, with the prompt through stdin. The sandbox is read-only by default."""
@@ -127,7 +130,7 @@ class Codex:
         if isinstance(event, StreamError):
             return _read_error(text_of(event.message))
         if isinstance(event, TurnCompleted):
-            return (Result(usage=usage_of(event.usage)),)
+            return (Result(usage=None if self.is_resumed else usage_of(event.usage)),)
         if isinstance(event, TurnFailed):
             error = text_of(event.error)
             return (failure(inner_message(error), cause_of(None, error)),)

@@ -54,6 +54,9 @@ class Qwen(ClaudeLike):
     traits: ClassVar[Traits] = Traits(block_ends=True, finals=True, command_status=False)
     exit_line: ClassVar[re.Pattern[str]] = _EXIT_LINE
     cached_inside: ClassVar[bool] = True
+    is_resumed: bool = False
+    """True if the run continues a session. The usage of its result is then that of all runs of the session, and the sum
+    of its model calls is the run's."""
 
     @staticmethod
     def command(request: Request) -> Command:
@@ -129,7 +132,11 @@ class Qwen(ClaudeLike):
 
     def _result(self, event: ResultLine) -> Iterator[Update]:
         for update in super()._result(event):
-            yield _failed(update, event.result) if isinstance(update, Result) else update
+            if isinstance(update, Result):
+                update = _failed(update, event.result)
+                if self.is_resumed:
+                    update = msgspec.structs.replace(update, usage=None)
+            yield update
 
 
 def _failed(result: Result, said: Any) -> Result:

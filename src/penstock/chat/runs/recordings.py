@@ -72,7 +72,7 @@ class RecordingReader:
     def _opened(self, found: Recording) -> Stream:
         if self._stream is None:
             try:
-                adapter = registry.make(found.agent or "generic")
+                adapter = registry.make(found.agent or "generic", is_resumed=found.is_resumed)
             except PenstockError:
                 adapter = registry.make("generic")  # an agent of another version, or of a plug-in
             self._stream = Stream(adapter)

@@ -86,6 +86,9 @@ class Guidance(msgspec.Struct, frozen=True):
     """Reason why the agent is not confined although it should be; the first line shows it."""
     is_live: bool = False
     """True if the run happens now. Its duration is then by Penstock's clock, even if the agent measured it."""
+    said_before: set[str] | None = None
+    """Facts in the first lines of the conversation's last run, which this one replaces with its own; None if the run is
+    not one of a conversation. Facts that are the same are not repeated, and the end of the run has no session."""
 
 
 class RunFacts:
@@ -100,6 +103,7 @@ class RunFacts:
         self._refused: BoundedDict[str, str] = BoundedDict(MAX_REFUSED)
         self._by_person = 0
         self._known: set[str] = set()
+        self._known_before = frozenset(guidance.said_before or ())
         self._any_command = False
         self._is_confirmed = False
 
@@ -158,8 +162,11 @@ class RunFacts:
             self._guidance.network,
             f"{NOT_CONFINED}{self._guidance.not_confined}" if self._guidance.not_confined else "",
         ]
-        new = [clean_line(fact) for fact in facts if fact and fact not in self._known]
+        new = [clean_line(fact) for fact in facts if fact and fact not in self._known | self._known_before]
         self._known.update(fact for fact in facts if fact)
+        if self._guidance.said_before is not None:
+            self._guidance.said_before.clear()
+            self._guidance.said_before.update(self._known)
         pieces: list[Piece] = []
         for fact in new:
             pieces += [("dim", " · " if pieces else "· "), ("warn" if _is_warning(fact) else "dim", fact)]
@@ -175,6 +182,8 @@ class RunFacts:
         if not whole:
             return pieces
         pieces += self._changed()
+        if self._guidance.said_before is not None:
+            return pieces
         if event.session_id is not None and (self._is_confirmed or event.outcome == "ok" or event.rounds):
             session, resume = clean_line(event.session_id), self._guidance.resume
             # Only a plain word may be the id in a command that the user copies.
