@@ -413,8 +413,8 @@ def test_a_conversation_says_what_runs_once() -> None:
     end = ev.RunEnded("ok", "", 1, session_id="s1", **A)
 
     def turn(permission: str) -> str:
-        guidance = Guidance(permission=permission, said_before=said)
-        return show(ev.RunStarted(session_id="s1", model="m", **A), end, guidance=guidance)
+        sink = TextSink("none", guidance=Guidance(permission=permission, said_before=said))
+        return sink.render([ev.RunStarted(session_id="s1", model="m", **A), end]) + sink.close()
 
     assert turn("asks") == "[a] · m · asks · session s1\n[a] ● done · 1 round\n"
     assert turn("asks") == "[a] ● done · 1 round\n"
