@@ -21,10 +21,10 @@ from penstock.cli.silence import Silence, is_ci
 from penstock.config.data import data_path
 from penstock.core.questions import REJECT, resolve
 from penstock.errors import AgentNotFound
-from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded, ToolCalled
+from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded
 from penstock.run.history import History, HistoryWriter, Kind, record_of
 from penstock.run.network import Network
-from penstock.run.takeover import Takeover
+from penstock.run.takeover import Takeover, checked_causes
 from penstock.sinks.text.display_mode import ci_of
 from penstock.sinks.text.styles import duration
 
@@ -51,7 +51,6 @@ class ShownRun:
         """Questions that wait for an answer."""
         self.history: HistoryWriter | None = None
         """Writer of the run's lines in the history, once it has started."""
-        self.called_tools = False
         self.silence = silence
 
     @property
@@ -100,7 +99,11 @@ class LiveRuns:
         for name in options.fallback:
             factory.check_fallback(name)
         self._takeover: Takeover[Run] = Takeover(
-            factory.names[0], options.fallback, factory.fallback, lambda text: notify_problem(one_line(text))
+            factory.names[0],
+            options.fallback,
+            factory.fallback,
+            lambda text: notify_problem(one_line(text)),
+            checked_causes(options.fallback_on),
         )
         runs = self._first_runs()
         self._label_width = max(len(run.label) for run in runs) if len(runs) > 1 else 0
@@ -287,11 +290,10 @@ class LiveRuns:
             while batch := shown.run.poll():
                 if shown.history is not None:
                     shown.history.apply_batch(batch)
-                shown.called_tools = shown.called_tools or any(type(event) is ToolCalled for event in batch)
                 output = shown.showing.render(batch, shown.run.agent)
                 if self._options.to != "reply":  # before the line on stderr about another agent
                     self._output.write(output)
-                follower = self._follower(shown)
+                follower = self._follower(shown, index)
                 if follower is None and self._options.to == "reply":  # only the last run has the reply
                     self._output.write(output)
                 self._ask(shown, batch)
@@ -323,7 +325,7 @@ class LiveRuns:
         """Write a line for each run from which nothing has come for some time; in CI even if the output is silent."""
         for shown in self._working():
             seconds = shown.silence.due(time.monotonic())
-            if seconds is None:
+            if seconds is None or (shown.run.is_waiting and not is_ci(os.environ)):  # its line has the time
                 continue
             if self._is_quiet:
                 notify_problem(f"{shown.name}: still working, {duration(seconds * 1000, whole=True)}")
@@ -333,12 +335,18 @@ class LiveRuns:
     def _working(self) -> list[ShownRun]:
         return [] if self._is_quiet and not is_ci(os.environ) else [shown for shown in self._shown if not shown.ended]
 
-    def _follower(self, shown: ShownRun) -> ShownRun | None:
-        """Return the run of the agent that takes over, if this run has just ended because its agent could not work."""
+    def _follower(self, shown: ShownRun, index: int) -> ShownRun | None:
+        """Return the follower of a run that has just ended: its retry, or the run of the agent that takes over."""
         if shown.ended is None or self._stopped_by:
             return None
-        run = self._takeover.run_after(shown.ended, shown.name, called_tools=shown.called_tools)
-        return None if run is None else self._display(run, 0)
+        number = max(one.run.spec.number or 1 for one in self._shown)
+        run = shown.run.next_attempt(number + 1)
+        if run is not None and self._is_quiet:
+            notify_problem(one_line(f"{shown.name}: {shown.ended.reason or shown.ended.outcome}; it is tried again"))
+        if run is None:
+            called_tools = shown.run.called_tools
+            run = self._takeover.run_after(shown.ended, shown.name, number, called_tools=called_tools)
+        return None if run is None else self._display(run, index)
 
     def _wake(self) -> None:
         try:

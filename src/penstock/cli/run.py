@@ -12,6 +12,7 @@ from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.cli.run_factory import RunFactory
 from penstock.config.rules import VARIABLE
+from penstock.run.takeover import CAUSE_WORDS, CAUSES
 
 if TYPE_CHECKING:
     from penstock.cli.editor.typed_ahead import TypedAhead
@@ -76,6 +77,8 @@ def parser() -> Parser:
         "· never: do not read stdin, as in a loop over lines")  # fmt: skip
     add("--fallback", action="append", default=[], metavar="AGENT", help="agent that takes over if the first one is at "
         "its usage limit, not logged in or not installed, and has not begun to work; may be repeated")  # fmt: skip
+    add("--fallback-on", type=string(CAUSE_WORDS), metavar="CAUSES", help="causes after which an agent of --fallback "
+        f"takes over, with commas: {', '.join(CAUSES)}; by default those that another agent may not have")  # fmt: skip
     add(
         "--fail-on-refusal",
         dest="fails_if_denied",
@@ -103,6 +106,8 @@ def _options(args: list[str]) -> RunOptions:
     if asked["fork"] and asked["session_id"] is None and not words["resumes_newest"]:
         made.error("there is nothing to fork: --fork needs --continue or --session ID, the conversation to branch")
     words["variables"] = {name: value for name, _, value in (text.partition("=") for text in words["variables"])}
+    if words["fallback_on"] is not None:
+        words["fallback_on"] = [name.strip() for name in words["fallback_on"].split(",")]
     return RunOptions(**words, asked=asked)
 
 
