@@ -298,7 +298,8 @@ class LiveRuns:
                     self._output.write(output)
                 self._ask(shown, batch)
                 if self._grows or (output and not self._is_quiet):
-                    shown.silence.end(time.monotonic())
+                    pause = 0.0 if is_ci(os.environ) else shown.run.pause  # the line of a retry has it
+                    shown.silence.end(time.monotonic() + pause)
                 if follower is not None:
                     self._output.write(shown.showing.pause())
                     shown.run.stop()
@@ -325,7 +326,7 @@ class LiveRuns:
         """Write a line for each run from which nothing has come for some time; in CI even if the output is silent."""
         for shown in self._working():
             seconds = shown.silence.due(time.monotonic())
-            if seconds is None or (shown.run.is_waiting and not is_ci(os.environ)):  # its line has the time
+            if seconds is None:
                 continue
             if self._is_quiet:
                 notify_problem(f"{shown.name}: still working, {duration(seconds * 1000, whole=True)}")

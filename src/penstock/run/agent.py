@@ -122,6 +122,7 @@ class Agent:
             check({"on_question": on_question}, {"on_question": FUNCTION})
             options["ask"] = True
         chosen = _checked({**self._options, **options})
+        causes = self._fallback_on if fallback_on is None else checked_causes(fallback_on)
         names = self._fallback if fallback is None else _checked_names(fallback)
         if not names:
             return self._run(self.name, {"prompt": prompt, **asked, **chosen}, on_question)
@@ -130,7 +131,6 @@ class Agent:
                 "a conversation belongs to one agent, and a fallback may start another",
                 help="leave out fallback, or the session id",
             )
-        causes = self._fallback_on if fallback_on is None else checked_causes(fallback_on)
         return self._run_or_fall_back(names, causes, {"prompt": prompt, **asked, **chosen}, on_question)
 
     def _run(self, name: str, asked: dict[str, Any], on_question: OnQuestion | None) -> Run:

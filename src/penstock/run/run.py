@@ -278,9 +278,9 @@ class Run:
         self._takeover = takeover
 
     @property
-    def is_waiting(self) -> bool:
-        """True during the pause before the agent of a retry is started."""
-        return self._supervisor is not None and self._supervisor.is_waiting
+    def pause(self) -> float:
+        """Seconds until the agent of a retry is started; 0 for any other run, and once it is."""
+        return self._supervisor.pause if self._supervisor is not None else 0.0
 
     @property
     def called_tools(self) -> bool:

@@ -90,9 +90,8 @@ class Supervisor:
         self._launch = launch
         self._limits = limits
         self._budget = budget or Budget()
-        self.is_waiting: bool = wait is not None
-        """True during the pause before a retry."""
         self._retry_wait = wait
+        self._starts_at = 0.0
         self._given_up = threading.Event()
         self._dialogue = launch.reader if isinstance(launch.reader, Dialogue) else None
         self._stdin = StdinWriter(
@@ -164,6 +163,11 @@ class Supervisor:
         return not self._thread.is_alive()
 
     @property
+    def pause(self) -> float:
+        """Seconds until the agent of a retry is started."""
+        return max(0.0, self._starts_at - time.monotonic())
+
+    @property
     def stderr(self) -> str:
         """Last lines that the agent wrote to stderr."""
         lines = [line for line in self._stderr.decode("utf-8", "replace").splitlines() if line.strip()]
@@ -180,7 +184,6 @@ class Supervisor:
 
     def _supervise(self) -> None:
         is_given_up = self._retry_wait is not None and not self._wait_to_retry(self._retry_wait)
-        self.is_waiting = False
         self._began = time.monotonic()
         self._lifecycle = Lifecycle(
             self._limits,
@@ -224,6 +227,7 @@ class Supervisor:
     def _wait_to_retry(self, wait: RetryWait) -> bool:
         """Announce a retry and wait for its time; return False if the run was stopped meanwhile."""
         self._began = time.monotonic()
+        self._starts_at = self._began + wait.seconds
         self.events.put(self.stream.apply([wait.notice], 0), 0)
         self._started.set()
         return not self._given_up.wait(wait.seconds)
