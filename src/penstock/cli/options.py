@@ -60,6 +60,8 @@ class RunOptions(DisplayOptions, kw_only=True):
     """Agents that take over, in this order."""
     fallback_on: list[str] | None = None
     """Causes after which they do; None: those by default."""
+    junit: str | None = None
+    """File for a JUnit report."""
     worktree: bool = False
     """Each agent works in a tree of its own."""
     prompt_file: str | None = None

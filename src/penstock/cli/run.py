@@ -12,6 +12,7 @@ from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.cli.run_factory import RunFactory
 from penstock.config.rules import VARIABLE
+from penstock.errors import UsageError
 from penstock.run.takeover import CAUSE_WORDS, CAUSES
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ def parser() -> Parser:
         action="store_true",
         help="exit with 7 if the run ended well but an action was denied",
     )
+    text = "write the results as a JUnit report: a test for each agent, which fails if its run did not end well"
+    add("--junit", metavar="FILE", help=text)
     add("--continue", "-c", dest="resumes_newest", action="store_true",
         help="resume the newest conversation of the agent in this directory; see penstock sessions")  # fmt: skip
     add(
@@ -112,6 +115,12 @@ def _options(args: list[str]) -> RunOptions:
 
 
 def _check(options: RunOptions) -> None:
+    if options.junit is not None:
+        from penstock.cli.junit import check_place
+
+        check_place(options.junit)
+        if options.interactive:
+            raise UsageError("--junit reports one prompt, and --interactive asks for several", help="leave one out")
     if options.worktree:
         from penstock.cli.worktree import check_worktree
 
