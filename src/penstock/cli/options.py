@@ -60,6 +60,8 @@ class RunOptions(DisplayOptions, kw_only=True):
     """Agents that take over, in this order."""
     fallback_on: list[str] | None = None
     """Causes after which they do; None: those by default."""
+    quiet_ok: bool = False
+    """Write nothing if all ends well."""
     junit: str | None = None
     """File for a JUnit report."""
     worktree: bool = False

@@ -17,6 +17,7 @@ from penstock.run.takeover import CAUSE_WORDS, CAUSES
 
 if TYPE_CHECKING:
     from penstock.cli.editor.typed_ahead import TypedAhead
+    from penstock.config.settings import Config
 
 RUN_EXAMPLES = """\
 examples:
@@ -51,6 +52,14 @@ def command(args: list[str]) -> int:
     if not options.interactive and begins_by_itself(options):
         options.interactive = True
     _check(options)
+    if options.quiet_ok:
+        from penstock.cli.quiet_ok import quiet_if_ok
+
+        return quiet_if_ok(lambda: _run(options, config))
+    return _run(options, config)
+
+
+def _run(options: RunOptions, config: Config) -> int:
     output = sink_output(options.to)
     errors = errors_output()
 
@@ -86,6 +95,8 @@ def parser() -> Parser:
         action="store_true",
         help="exit with 7 if the run ended well but an action was denied",
     )
+    text = "write nothing if the run ends well, and everything if not, as for cron; nobody is asked anything"
+    add("--quiet-ok", action="store_true", help=text)
     text = "write the results as a JUnit report: a test for each agent, which fails if its run did not end well"
     add("--junit", metavar="FILE", help=text)
     add("--continue", "-c", dest="resumes_newest", action="store_true",
@@ -114,6 +125,14 @@ def _options(args: list[str]) -> RunOptions:
     return RunOptions(**words, asked=asked)
 
 
+def _check_quiet(options: RunOptions) -> None:
+    if options.interactive:
+        raise UsageError("--quiet-ok shows what has failed, and --interactive is a conversation", help="leave one out")
+    if options.to != "text":
+        what = f"--quiet-ok writes nothing if all ends well, and --to {options.to} is for a reader of the output"
+        raise UsageError(what, help="leave one of them out")
+
+
 def _check(options: RunOptions) -> None:
     if options.junit is not None:
         from penstock.cli.junit import check_place
@@ -121,6 +140,8 @@ def _check(options: RunOptions) -> None:
         check_place(options.junit)
         if options.interactive:
             raise UsageError("--junit reports one prompt, and --interactive asks for several", help="leave one out")
+    if options.quiet_ok:
+        _check_quiet(options)
     if options.worktree:
         from penstock.cli.worktree import check_worktree
 
