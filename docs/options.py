@@ -50,6 +50,7 @@ LINKS = {
     "max_cost": "[which agents support it](agents/README.md#limits-of-a-run)",
     "max_turns": "[which agents support it](agents/README.md#limits-of-a-run)",
     "max_tokens": "[which agents support it](agents/README.md#limits-of-a-run)",
+    "retry": "[when](run.md#the-same-agent-is-tried-again)",
     "record": "[recording.md](recording.md)",
     "trust": "[configuration.md](configuration.md)",
 }

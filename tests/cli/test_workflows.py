@@ -93,7 +93,73 @@ def run(
 
 def test_all_workflows_are_tried() -> None:
     """The page has the workflows that are tried here."""
-    assert set(WORKFLOWS) == {"Review", "Fix", "Report"}
+    assert set(WORKFLOWS) == {"Review", "Fix", "Report", "Nightly"}
+
+
+def block(first: str, indent: int) -> str:
+    """Return the last script of another service's example, which begins with `first`."""
+    [text] = [text for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if text.startswith(first)]
+    script = re.findall(rf"(?m)^ +- (?:bash: )?\|\n((?: {{{indent}}}.*\n)+)", text)[-1]
+    return re.sub(rf"(?m)^ {{{indent}}}", " " * 10, script)
+
+
+def run_block(first: str, folder: Path, agent: str, status: int, extra: Mapping[str, str]) -> Job:
+    """Run the script of another service's example."""
+    folder.mkdir()
+    WORKFLOWS[first] = f"      - run: |\n{block(first, 6)}"
+    return run(first, folder, {"claude": agent}, status, {"GITHUB_ACTIONS": "", "CI": "true", **extra})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["fix:", "trigger: none"])
+def test_a_report_for_other_services(tmp_path: Path, first: str) -> None:
+    """The scripts of GitLab and Azure leave a report, whether or not the agent fails, and their status is its own."""
+    variables = {"fix:": {"GITLAB_CI": "true"}, "trigger: none": {"TF_BUILD": "True", "TARGET": "main"}}[first]
+    variables |= {"AGENT_TEMPDIRECTORY": str(tmp_path)}
+    for status, agent in ((0, AGENT), (1, LIMITED)):
+        job = run_block(first, tmp_path / str(status), agent, status, variables)
+        assert f'failures="{status}"' in (job.folder / "agent.xml").read_text("utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("reply", "status"), [("NONE", 0), ("a.py divides by zero", 1), (None, 1)])
+def test_the_hook_of_pre_commit(tmp_path: Path, reply: str | None, status: int) -> None:
+    """It passes if the agent finds nothing, and fails if it names a bug or cannot be asked."""
+    [entry] = re.findall(r"(?m)entry: >-\n((?: {10}.*\n)+)", PAGE)
+    folded = " ".join(line.strip() for line in entry.splitlines())
+    WORKFLOWS["Hook"] = f"      - run: |\n          {folded}\n"
+    agent = LIMITED if reply is None else AGENT.replace('"You said: " + prompt', repr(reply))
+    folder = tmp_path / "hook"
+    folder.mkdir()
+    job = run("Hook", folder, {"claude": agent}, status, {"GITHUB_ACTIONS": "", "PRE_COMMIT_FROM_REF": "HEAD"})
+    assert reply is None or f"{reply}\n" in job.log
+
+
+NIGHTLY = """\
+import json, os
+open("done", "w").write("x")
+print(json.dumps({"type": "system", "subtype": "init", "session_id": "s"}))
+print(json.dumps({"type": "result", "subtype": "success", "is_error": False, "result": "Make", "total_cost_usd": 0.1}))
+"""
+
+
+@pytest.mark.slow
+def test_nightly(tmp_path: Path) -> None:
+    """The loop's branch is pushed with the work of the agent."""
+    remote = tmp_path / "remote.git"
+    subprocess.run(["git", "init", "-q", "--bare", str(remote)], check=True)
+    prepare = (
+        f"          git remote add origin {remote}\n"
+        "          mkdir .github; echo 'Make it green.' > .github/nightly.md\n"
+        "          printf 'test:\\n\\ttest -e done\\n' > Makefile; git add .\n"
+        "          git -c user.name=a -c user.email=a@b commit -qm task\n"
+    )
+    WORKFLOWS["Nightly"] = WORKFLOWS["Nightly"].replace("        run: |\n", f"        run: |\n{prepare}", 1)
+    run("Nightly", tmp_path, {"claude": NIGHTLY}, extra={"GITHUB_RUN_ID": "7"})
+    files = subprocess.run(
+        ["git", "ls-tree", "--name-only", "nightly-7"], cwd=remote, capture_output=True, text=True, check=True
+    )
+    assert "done" in files.stdout.split()
 
 
 @pytest.mark.slow

@@ -108,7 +108,8 @@ def test_each_agent_has_a_tree_and_its_result_is_a_branch(work: Workplace) -> No
     assert "without the 1 file that you have changed and not committed" in done.stderr
     assert f"1 file, +1 −1  {branches[1]}" in done.stderr
     assert "src/a.py | 2 +-" in done.stderr
-    assert f"git merge {branches[1]}" in done.stderr
+    writer, other = (branch.removeprefix("penstock/") for branch in reversed(branches))
+    assert f"compare:  penstock trees diff {writer} {other}\nuse:      penstock trees merge {writer}\n" in done.stderr
     work.user.git("checkout", "-q", "README")
     work.user.git("merge", "-q", branches[1])
     assert (work.user.root / "src/a.py").read_text() == "a = 2\n"

@@ -169,17 +169,17 @@ def test_l8_a_resumed_loop_goes_on_only_with_more(desk: Desk) -> None:
 
 def test_l9_secrets_are_not_committed(desk: Desk) -> None:
     """A key, 20,000 files of dependencies and a large file are in no commit; status 4, and the reason names them."""
-    junk = "mkdir -p node_modules; (cd node_modules; seq 20000 | xargs touch); head -c 20000000 /dev/zero > big.bin"
+    junk = "mkdir -p vendor; (cd vendor; seq 20000 | xargs touch); head -c 20000000 /dev/zero > big.bin"
     desk.agent("leaky", f'touch done; echo "KEY=1" > prod.env; [ -e big.bin ] || {{ {junk}; }}; reply "Add"')
     status, state = desk.run(desk.settings("leaky"))
     assert status == 4
     assert state.ended is not None
-    assert all(name in state.ended.reason for name in ("prod.env", "node_modules/", "big.bin"))
+    assert all(name in state.ended.reason for name in ("prod.env", "vendor/", "big.bin"))
     refs = desk.user.git("for-each-ref", "--format=%(refname)", "refs/penstock/l1").splitlines()
     assert refs
     for ref in refs:
         names = desk.user.git("ls-tree", "-r", "--name-only", ref).splitlines()
-        assert not [name for name in names if name in ("prod.env", "big.bin") or name.startswith("node_modules")]
+        assert not [name for name in names if name in ("prod.env", "big.bin") or name.startswith("vendor")]
 
 
 def test_a_held_file_is_committed_when_the_user_accepts_it(desk: Desk) -> None:

@@ -158,7 +158,7 @@ NAMED_ELSEWHERE = {
 """Modules that name an agent besides its own: a wire that agents share, examples, a server that is asked for its
 models, files that several agents obey, an ordinary word, and the two that stand for any program."""
 EXAMPLES = re.compile(
-    r"^.*(?:\| penstock\b|\bpenstock (?:run|serve|read|drift) ).*$|`[^`\n]*`|\b(?:agent|Stream)\(\"\w+\"\)",
+    r"^.*(?:\| penstock\b|\bpenstock (?:run|serve|read|drift|trees) ).*$|`[^`\n]*`|\b(?:agent|Stream)\(\"\w+\"\)",
     re.MULTILINE,
 )
 """Commands and calls in help texts and docstrings: these may name an agent."""

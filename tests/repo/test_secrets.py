@@ -13,7 +13,7 @@ import pytest
 from git_repository import UserRepository
 
 from penstock.repo.commit import MAX_SUBJECT_CHARS, Stamp, commit_tree, run_hooks, subject_of
-from penstock.repo.held import MAX_FILE_BYTES
+from penstock.repo.held import MAX_FILE_BYTES, MAX_NEW_FILES
 from penstock.repo.repository import Author
 from penstock.repo.result import save_result
 from penstock.repo.secrets import is_secret_name, redacted, secrets_in
@@ -201,6 +201,35 @@ def test_bytecode_and_files_of_the_desktop_are_junk(user: UserRepository, home: 
     stage(tree.git)
     assert status_of(home).state == "saved"
     assert stage(tree.git, ["*.pyc"]) == [one for one in held if one.path == "src/.DS_Store"]
+
+
+def test_products_of_tools_are_junk(user: UserRepository, home: Path) -> None:
+    """Installed packages and caches are named once and in no commit; of a directory that is tracked, new files are."""
+    user.commit("Dist", {"action/node_modules/a/index.js": "a\n"})
+    tree = user.tree(home)
+    for number in range(MAX_NEW_FILES + 1):
+        user.write({f"node_modules/p{number % 7}/f{number}.js": ""}, tree.path)
+    user.write(
+        {
+            "node_modules/a/node_modules/b.js": "",
+            "node_modules/a/.env": "KEY=1\n",
+            "src/.mypy_cache/x": "",
+            "app.egg-info/PKG-INFO": "",
+            "action/node_modules/b/index.js": "b\n",
+            "build/new.py": "",
+            "src/node_modules": "a file of this name\n",
+        },
+        tree.path,
+    )
+    held = stage(tree.git)
+    assert {one.path: (one.text, one.is_junk) for one in held} == {
+        "app.egg-info/": ("a product of a build", True),
+        "node_modules/": ("installed packages", True),
+        "src/.mypy_cache/": ("a cache", True),
+    }
+    staged = tree.git.text("diff", "--cached", "--name-only", user.git("rev-parse", "HEAD")).splitlines()
+    assert staged == ["action/node_modules/b/index.js", "build/new.py", "src/node_modules"]
+    assert [one.path for one in stage(tree.git, ["node_modules/"])] == ["app.egg-info/", "src/.mypy_cache/"]
 
 
 def test_a_subject_has_no_secret() -> None:

@@ -59,14 +59,14 @@ def test_l9_secrets_and_junk_are_in_no_commit(user: UserRepository, home: Path) 
         tree.path,
     )
     for number in range(MAX_NEW_FILES + 1):
-        user.write({f"node_modules/p{number % 7}/f{number}.js": ""}, tree.path)
+        user.write({f"vendor/p{number % 7}/f{number}.js": ""}, tree.path)
     with open(tree.path / "dump.bin", "wb") as file:
         file.truncate(20 * 1024 * 1024)
     held = {one.path: one.reason for one in stage(tree.git)}
     assert held == {
         ".env": "secret_name",
         "src/settings.py": "secret_content",
-        "node_modules/": "many",
+        "vendor/": "many",
         "dump.bin": "large",
     }
     assert staged(tree) == [".env.example", ".gitignore", "README", "src/a.py", "src/b.py", "src/new.py"]

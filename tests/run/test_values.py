@@ -148,7 +148,7 @@ def test_what_the_sentence_is(call: str, option: str, value: Any, said: str) -> 
 
 def test_every_option_has_its_rule() -> None:
     """A new option comes with the values that it may have."""
-    assert set(PROMPT_RULES) == RUN - {"fallback"}
+    assert set(PROMPT_RULES) == RUN - {"fallback", "fallback_on"}
     assert set(RULES) == {"agent", *PROMPT_RULES, *OPTION_RULES} == {*RunSpec.__struct_fields__}
 
 

@@ -65,6 +65,8 @@ class OutputContext(msgspec.Struct, frozen=True):
     """Facts in the first lines of the conversation's last run; None if the run is not one of a conversation."""
     began_ms: int | None = None
     """Time at which the run began, in milliseconds since 1970; None if unknown."""
+    is_grouped: bool = False
+    """True if the output is in a group of the log, which cannot have others in it."""
 
 
 class Sink(Protocol):
@@ -177,7 +179,7 @@ def make_sink(
         detail=options.detail or streaming.detail,
         color=seen.color,
         prefix=options.prefix or config.output("prefix"),
-        ci=seen.ci,
+        ci=None if context.is_grouped else seen.ci,
         realtime=streaming.realtime,
         mark_partial=streaming.mark_partial,
         show_unknown=streaming.show_unknown,

@@ -59,11 +59,12 @@ def annotation_lines(runs: Iterable[Finished]) -> str:
             words = result.outcome.replace("_", " ") + (f": {result.reason}" if result.reason else "")
             lines.append(_command("error", f"{run.label} failed", words))
         if result.refused:
-            lines.append(_command("warning", f"{run.label}: actions denied", _denied(result.refused)))
+            lines.append(_command("warning", f"{run.label}: actions denied", denied(result.refused)))
     return "".join(lines)
 
 
-def _denied(count: int) -> str:
+def denied(count: int) -> str:
+    """Return the number of denied actions as a phrase."""
     return "1 action was not allowed" if count == 1 else f"{count:,} actions were not allowed"
 
 
@@ -99,7 +100,8 @@ def summary(run: Finished) -> str:
     """Return the part of the summary about one run, in Markdown."""
     result = run.result
     mark = "❌" if result.outcome != "ok" else "⚠️" if result.refused else "✅"
-    lines = [f"### {mark} {_inline(run.label)}: {result.outcome.replace('_', ' ')}", ""]
+    outcome = result.outcome.replace("_", " ") + (f", but {denied(result.refused)}" if result.refused else "")
+    lines = [f"### {mark} {_inline(run.label)}: {outcome}", ""]
     if result.outcome != "ok" and result.reason:
         lines += [_inline(result.reason), ""]
     reply = clean(result.reply).strip()
@@ -108,7 +110,7 @@ def summary(run: Finished) -> str:
     lines += _table(run)
     lines += _files(run)
     if result.refused:
-        lines += [f"**{_denied(result.refused)}.** See `--allow`.", ""]
+        lines += [f"**{denied(result.refused)}.** See `--allow`.", ""]
     return "\n".join(lines) + "\n"
 
 
@@ -162,6 +164,8 @@ def outputs(run: Finished) -> str:
         "reply": _shortened(result.reply, MAX_OUTPUT_BYTES),
         "session_id": result.session_id,
         "cause": result.cause,
+        "input_tokens": None if result.usage is None else result.usage.input_tokens,
+        "output_tokens": None if result.usage is None else result.usage.output_tokens,
         "cost_usd": None if result.cost_usd is None else round(result.cost_usd, COST_DIGITS),
         "refused": result.refused,
         "changed_files": msgspec.json.encode([run.path(change) for change in result.changes]).decode(),

@@ -31,7 +31,7 @@ commands:
   history          list earlier runs; `penstock history clear` forgets them
   cost             add up what runs cost, by day, agent or directory
   sessions         list earlier conversations, to go on with one
-  trees            list the trees of `run --worktree` and `loop`, and remove those that are not needed
+  trees            list, compare and merge the trees of `run --worktree` and `loop`, and remove those not needed
   store            make, check and fill the database of several machines
   agents           list the known agents and what each can do
   drift            compare what the installed agents can print with what Penstock knows of it

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from penstock.cli.advice import allow_advice, permission_words, resume_command
+from penstock.cli.agent_groups import AgentGroups
 from penstock.cli.ask import MAX_LINE_BYTES, Terminal, correction_text, prompt_text, question_text
 from penstock.cli.console import Output, notify_problem, one_line
 from penstock.cli.display import OutputContext, Showing, Sink, decide, make_sink
@@ -21,15 +22,17 @@ from penstock.cli.silence import Silence, is_ci
 from penstock.config.data import data_path
 from penstock.core.questions import REJECT, resolve
 from penstock.errors import AgentNotFound
-from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded, ToolCalled
+from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded
 from penstock.run.history import History, HistoryWriter, Kind, record_of
 from penstock.run.network import Network
-from penstock.run.takeover import Takeover
+from penstock.run.takeover import Takeover, checked_causes
 from penstock.sinks.text.display_mode import ci_of
 from penstock.sinks.text.styles import duration
 
 if TYPE_CHECKING:
     from penstock.cli.editor.typed_ahead import TypedAhead
+    from penstock.cli.github import Finished
+    from penstock.cli.junit import FailedCalls
     from penstock.cli.options import RunOptions
     from penstock.cli.run_factory import RunFactory
     from penstock.config.settings import Config
@@ -51,7 +54,8 @@ class ShownRun:
         """Questions that wait for an answer."""
         self.history: HistoryWriter | None = None
         """Writer of the run's lines in the history, once it has started."""
-        self.called_tools = False
+        self.failed: FailedCalls | None = None
+        """Collector of its calls that failed, for `--junit`."""
         self.silence = silence
 
     @property
@@ -103,7 +107,11 @@ class LiveRuns:
         for name in options.fallback:
             factory.check_fallback(name)
         self._takeover: Takeover[Run] = Takeover(
-            factory.names[0], options.fallback, factory.fallback, lambda text: notify_problem(one_line(text))
+            factory.names[0],
+            options.fallback,
+            factory.fallback,
+            lambda text: notify_problem(one_line(text)),
+            checked_causes(options.fallback_on),
         )
         runs = self._first_runs()
         self._label_width = max(len(run.label) for run in runs) if len(runs) > 1 else 0
@@ -115,6 +123,9 @@ class LiveRuns:
         self._directory = os.path.abspath(options.asked["cwd"] or ".")
         self._is_quiet = options.to != "text" or options.detail == "quiet"
         self._grows = options.to == "text" and decide(options, config, several=len(runs) > 1).mode == "full"
+        self._groups: AgentGroups | None = None
+        if self._label_width and options.to == "text" and ci_of(os.environ) == "github" and not os.isatty(1):
+            self._groups = AgentGroups([run.label for run in runs], output.write)
         self._shown = [self._display(run, number) for number, run in enumerate(runs)]
         self._group = runs[0].mark
         self._output = output
@@ -140,6 +151,7 @@ class LiveRuns:
         agent = record_of(run).agent
         context = OutputContext(
             several=self._label_width > 0,
+            is_grouped=self._groups is not None,
             number=number,
             label=run.label if self._label_width else "",
             label_width=self._label_width,
@@ -162,7 +174,12 @@ class LiveRuns:
 
         if self._keeper is not None:
             self._keeper.keep(run, context)
-        return ShownRun(run, Showing(sink), Silence(time.monotonic(), is_early=not self._is_quiet))
+        shown = ShownRun(run, Showing(sink), Silence(time.monotonic(), is_early=not self._is_quiet))
+        if self._options.junit is not None:
+            from penstock.cli.junit import FailedCalls  # imports a writer of XML
+
+            shown.failed = FailedCalls()
+        return shown
 
     def _permission(self, agent: str, run: Run) -> str:
         """Return what an agent may do, in words; "" if its configured command has arguments that may change it."""
@@ -240,13 +257,15 @@ class LiveRuns:
         finally:
             for shown in self._shown:
                 shown.run.stop()
+            if self._groups is not None:
+                self._groups.close()
         report([*self._shown], self._options, self._output, self._errors)
         self._print_files()
         if ci_of(os.environ) == "github":
             self._report_to_github()
         if len(self._shown) > 1 and self._options.to == "text":
             self._errors.write(table([(shown.name, shown.ended) for shown in self._shown]))
-        are_saved = self._save_trees()
+        are_saved = self._save_trees() & self._write_junit()
         if self._takeover.exhausted:
             return ALL_LIMITED
         if self._stopped_by:
@@ -266,14 +285,37 @@ class LiveRuns:
         self._errors.write("\n" + report_trees(finished, with_stat=self._options.to == "text"))
         return all(one.result is not None for one in finished)
 
-    def _report_to_github(self) -> None:
-        from penstock.cli import github  # imported on first use: few runs are steps of a workflow
+    def _finished(self) -> list[Finished]:
+        """Return the runs for a report."""
+        from penstock.cli.github import Finished  # imported on first use: few runs are reported
 
-        runs = [
-            github.Finished(shown.name, shown.run.result, shown.ended.at, self._directory)
+        return [
+            Finished(shown.name, shown.run.result, shown.ended.at, self._directory)
             for shown in self._shown
             if shown.ended is not None
         ]
+
+    def _write_junit(self) -> bool:
+        """Write the report of `--junit`, if it is asked for; return whether that was possible."""
+        file = self._options.junit
+        if file is None:
+            return True
+        from penstock.cli.junit import write_report
+
+        failed = [shown.failed.text for shown in self._shown if shown.ended is not None and shown.failed is not None]
+        try:
+            write_report(
+                file, [*zip(self._finished(), failed, strict=True)], fails_if_denied=self._options.fails_if_denied
+            )
+        except OSError as error:
+            notify_problem(one_line(f"{file} cannot be written: {error.strerror}"))
+            return False
+        return True
+
+    def _report_to_github(self) -> None:
+        from penstock.cli import github
+
+        runs = self._finished()
         (self._output if self._options.to == "text" else self._errors).write(github.annotation_lines(runs))
         for problem in github.write_files(runs, os.environ):
             notify_problem(problem)
@@ -291,30 +333,41 @@ class LiveRuns:
             while batch := shown.run.poll():
                 if shown.history is not None:
                     shown.history.apply_batch(batch)
-                shown.called_tools = shown.called_tools or any(type(event) is ToolCalled for event in batch)
+                if shown.failed is not None:
+                    shown.failed.observe(batch)
                 output = shown.showing.render(batch, shown.run.agent)
                 if self._options.to != "reply":  # before the line on stderr about another agent
-                    self._output.write(output)
-                follower = self._follower(shown)
+                    self._write(index, output)
+                follower = self._follower(shown, index)
                 if follower is None and self._options.to == "reply":  # only the last run has the reply
-                    self._output.write(output)
+                    self._write(index, output)
                 self._ask(shown, batch)
                 if self._grows or (output and not self._is_quiet):
-                    shown.silence.end(time.monotonic())
+                    pause = 0.0 if is_ci(os.environ) else shown.run.pause  # the line of a retry has it
+                    shown.silence.end(time.monotonic() + pause)
                 if follower is not None:
-                    self._output.write(shown.showing.pause())
+                    self._write(index, shown.showing.pause())
                     shown.run.stop()
                     self._shown[index] = follower
                     self._start(follower)
                     self._wake()
             if shown.ended:
-                self._output.write(shown.showing.pause())
+                self._write(index, shown.showing.pause())
+                if self._groups is not None and self._shown[index] is shown:
+                    self._groups.end(index)
         if not all(shown.ended for shown in self._shown):
             if self._wait(*(self._typed_ahead.fds if self._typed_ahead is not None else ())):
                 self._note_typed()
-            for shown in self._shown:
-                self._output.write(shown.showing.flush_held(time.monotonic()))
+            for index, shown in enumerate(self._shown):
+                self._write(index, shown.showing.flush_held(time.monotonic()))
             self._report_silence()
+
+    def _write(self, number: int, output: str | bytes) -> None:
+        """Write output of the agent with this number, from 0."""
+        if self._groups is not None:
+            self._groups.write(number, output)
+        else:
+            self._output.write(output)
 
     def _note_typed(self) -> None:
         """Take what was typed for the next prompt, and show what is queued."""
@@ -332,17 +385,23 @@ class LiveRuns:
             if self._is_quiet:
                 notify_problem(f"{shown.name}: still working, {duration(seconds * 1000, whole=True)}")
             else:
-                self._output.write(shown.showing.silent(seconds, shown.run.agent, shown.name))
+                self._write(self._shown.index(shown), shown.showing.silent(seconds, shown.run.agent, shown.name))
 
     def _working(self) -> list[ShownRun]:
         return [] if self._is_quiet and not is_ci(os.environ) else [shown for shown in self._shown if not shown.ended]
 
-    def _follower(self, shown: ShownRun) -> ShownRun | None:
-        """Return the run of the agent that takes over, if this run has just ended because its agent could not work."""
+    def _follower(self, shown: ShownRun, index: int) -> ShownRun | None:
+        """Return the follower of a run that has just ended: its retry, or the run of the agent that takes over."""
         if shown.ended is None or self._stopped_by:
             return None
-        run = self._takeover.run_after(shown.ended, shown.name, called_tools=shown.called_tools)
-        return None if run is None else self._display(run, 0)
+        number = max(one.run.spec.number or 1 for one in self._shown)
+        run = shown.run.next_attempt(number + 1)
+        if run is not None and self._is_quiet:
+            notify_problem(one_line(f"{shown.name}: {shown.ended.reason or shown.ended.outcome}; it is tried again"))
+        if run is None:
+            called_tools = shown.run.called_tools
+            run = self._takeover.run_after(shown.ended, shown.name, number, called_tools=called_tools)
+        return None if run is None else self._display(run, index)
 
     def _wake(self) -> None:
         try:
@@ -392,7 +451,7 @@ class LiveRuns:
         for question in list(shown.questions.values()):
             del shown.questions[question.id]
             if self._awaits(shown, question):
-                self._output.write(shown.showing.pause())
+                self._write(self._shown.index(shown), shown.showing.pause())
                 with self._typed_ahead.lent() if self._typed_ahead is not None else contextlib.nullcontext():
                     self._ask_person(self._terminal, shown, question)
 

@@ -58,6 +58,12 @@ class RunOptions(DisplayOptions, kw_only=True):
     """Exit with another status if an action was denied."""
     fallback: list[str] = []
     """Agents that take over, in this order."""
+    fallback_on: list[str] | None = None
+    """Causes after which they do; None: those by default."""
+    quiet_ok: bool = False
+    """Write nothing if all ends well."""
+    junit: str | None = None
+    """File for a JUnit report."""
     worktree: bool = False
     """Each agent works in a tree of its own."""
     prompt_file: str | None = None

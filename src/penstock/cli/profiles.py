@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PATHS = ("schema", "mcp_config", "record")
 """Keys whose values are paths; `files` is a list of them."""
-OWN_KEYS = frozenset({"agent", "prompt", "prompt_file", "fallback", "worktree"})
+OWN_KEYS = frozenset({"agent", "prompt", "prompt_file", "fallback", "fallback_on", "worktree"})
 """Keys that are not fields of a run."""
 
 
@@ -179,6 +179,7 @@ def _with(options: RunOptions, one: Profile, config: Config) -> RunOptions:
         agents=agent,
         template=template,
         fallback=options.fallback or list(one.value("fallback") or []),
+        fallback_on=options.fallback_on or one.value("fallback_on"),
         worktree=options.worktree or bool(one.value("worktree")),
         asked=_asked(options.asked, one),
     )

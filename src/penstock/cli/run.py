@@ -12,9 +12,12 @@ from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.cli.run_factory import RunFactory
 from penstock.config.rules import VARIABLE
+from penstock.errors import UsageError
+from penstock.run.takeover import CAUSE_WORDS, CAUSES
 
 if TYPE_CHECKING:
     from penstock.cli.editor.typed_ahead import TypedAhead
+    from penstock.config.settings import Config
 
 RUN_EXAMPLES = """\
 examples:
@@ -49,6 +52,14 @@ def command(args: list[str]) -> int:
     if not options.interactive and begins_by_itself(options):
         options.interactive = True
     _check(options)
+    if options.quiet_ok:
+        from penstock.cli.quiet_ok import quiet_if_ok
+
+        return quiet_if_ok(lambda: _run(options, config))
+    return _run(options, config)
+
+
+def _run(options: RunOptions, config: Config) -> int:
     output = sink_output(options.to)
     errors = errors_output()
     said_before: set[str] | None = set() if options.interactive else None
@@ -79,12 +90,18 @@ def parser() -> Parser:
         "· never: do not read stdin, as in a loop over lines")  # fmt: skip
     add("--fallback", action="append", default=[], metavar="AGENT", help="agent that takes over if the first one is at "
         "its usage limit, not logged in or not installed, and has not begun to work; may be repeated")  # fmt: skip
+    add("--fallback-on", type=string(CAUSE_WORDS), metavar="CAUSES", help="causes after which an agent of --fallback "
+        f"takes over, with commas: {', '.join(CAUSES)}; by default those that another agent may not have")  # fmt: skip
     add(
         "--fail-on-refusal",
         dest="fails_if_denied",
         action="store_true",
         help="exit with 7 if the run ended well but an action was denied",
     )
+    text = "write nothing if the run ends well, and everything if not, as for cron; nobody is asked anything"
+    add("--quiet-ok", action="store_true", help=text)
+    text = "write the results as a JUnit report: a test for each agent, which fails if its run did not end well"
+    add("--junit", metavar="FILE", help=text)
     add("--continue", "-c", dest="resumes_newest", action="store_true",
         help="resume the newest conversation of the agent in this directory; see penstock sessions")  # fmt: skip
     add(
@@ -106,10 +123,28 @@ def _options(args: list[str]) -> RunOptions:
     if asked["fork"] and asked["session_id"] is None and not words["resumes_newest"]:
         made.error("there is nothing to fork: --fork needs --continue or --session ID, the conversation to branch")
     words["variables"] = {name: value for name, _, value in (text.partition("=") for text in words["variables"])}
+    if words["fallback_on"] is not None:
+        words["fallback_on"] = [name.strip() for name in words["fallback_on"].split(",")]
     return RunOptions(**words, asked=asked)
 
 
+def _check_quiet(options: RunOptions) -> None:
+    if options.interactive:
+        raise UsageError("--quiet-ok shows what has failed, and --interactive is a conversation", help="leave one out")
+    if options.to != "text":
+        what = f"--quiet-ok writes nothing if all ends well, and --to {options.to} is for a reader of the output"
+        raise UsageError(what, help="leave one of them out")
+
+
 def _check(options: RunOptions) -> None:
+    if options.junit is not None:
+        from penstock.cli.junit import check_place
+
+        check_place(options.junit)
+        if options.interactive:
+            raise UsageError("--junit reports one prompt, and --interactive asks for several", help="leave one out")
+    if options.quiet_ok:
+        _check_quiet(options)
     if options.worktree:
         from penstock.cli.worktree import check_worktree
 

@@ -47,6 +47,10 @@ class RunFactory:
             )
         if options.fallback:
             self._check_fallback(is_whole)
+        elif options.fallback_on is not None:
+            raise UsageError("--fallback-on is for --fallback, and there is none", help="--fallback AGENT")
+        if options.asked.get("retry") and options.to == "chunks":
+            raise UsageError("--to chunks shows one run, and --retry may start another", help="--to ndjson")
         self._sessions = [self._session(name) for name in self.names]
         self.prompt: str
         self.prompt, self._stdin_text = _prompt(options, notify)
@@ -104,7 +108,7 @@ class RunFactory:
         runs = []
         for number, (name, session_id) in enumerate(zip(names, self._sessions, strict=True), 1):
             label = self._options.label or (f"{name}-{names[:number].count(name)}" if names.count(name) > 1 else None)
-            shares_output = len(names) > 1 or bool(self._options.fallback)
+            shares_output = len(names) > 1 or bool(self._options.fallback or self._options.asked.get("retry"))
             runs.append(self._make(name, label, number if shares_output else None, session_id))
         return runs
 
@@ -154,6 +158,7 @@ class RunFactory:
             asked["limits"] = Limits(counts_questions=False)  # a person who reads a question is not the agent
         agent = Agent(name, {}, self._config)
         run = agent.run(self.prompt, stdin_text=self._stdin_text, label=label, ask=self.can_ask, number=number, **asked)
+        run.retries_itself = False  # each attempt is shown as a run of its own
         if self._options.fails_if_denied:
             _check_counts_refused(name, run.route, run.allow)
         return run

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from penstock.cli.changes import as_diff
 from penstock.cli.console import notify_problem, sink_output
 from penstock.cli.display import OutputContext, decide, make_sink
 from penstock.cli.earlier import EarlierRun, events_of
@@ -12,13 +13,10 @@ from penstock.cli.options import ReadOptions
 from penstock.cli.read import configured
 from penstock.cli.screen import Screen
 from penstock.core import diffs
-from penstock.events import Change, Event, Notice, RunEnded, ToolCalled, ToolReturned
+from penstock.events import Event, Notice, RunEnded, ToolCalled, ToolReturned
 from penstock.sinks.sanitize import clean_line
 from penstock.sinks.text.edits import Paths
-from penstock.sinks.text.styles import Palette, Style, painted, palette
-
-_STYLES: dict[str, Style] = {"+": "added", "-": "removed", "@": "mark", "\\": "dim"}
-_NO_FILE = "/dev/null"
+from penstock.sinks.text.styles import painted, palette
 
 
 def show_diff(options: ReadOptions, earlier: EarlierRun) -> int:
@@ -32,28 +30,12 @@ def show_diff(options: ReadOptions, earlier: EarlierRun) -> int:
         )
         if changes and len(runs) > 1:
             text += painted(colours, "name", clean_line(f"==> {record.agent} <==")) + "\n"
-        text += "".join(f"{line}\n" for line in _lines(changes, Paths(record.cwd), colours))
+        text += as_diff(changes, Paths(record.cwd), colours, without_lines="the agent reported no lines")
         is_any = is_any or bool(changes)
     if not is_any:
         notify_problem("this run reported no changes of files; commands may have changed some")
     sink_output("text").write(text)
     return OK
-
-
-def _lines(changes: Sequence[Change], paths: Paths, colours: Palette) -> Iterator[str]:
-    for change in changes:
-        path = clean_line(paths.short(change.path))
-        old = _NO_FILE if change.kind == "add" else path
-        new = _NO_FILE if change.kind == "delete" else clean_line(paths.short(change.to or change.path))
-        yield painted(colours, "name", f"--- {old}")
-        yield painted(colours, "name", f"+++ {new}")
-        for line in (change.diff or "").removesuffix("\n").split("\n") if change.diff else ():
-            line = clean_line(line)
-            yield painted(colours, _STYLES.get(line[:1], "text"), line)
-        if change.diff is None:
-            yield painted(colours, "dim", "… the agent reported no lines")
-        elif change.truncated:
-            yield painted(colours, "dim", "… more lines")
 
 
 def show_failures(options: ReadOptions, earlier: EarlierRun) -> int:

@@ -1,4 +1,4 @@
-"""`penstock trees`: lists the trees in which agents have worked, and removes those that are not needed."""
+"""`penstock trees`: lists the trees in which agents have worked, compares and merges their work, and removes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.cli.parser import Parser
 from penstock.cli.sessions import when
 from penstock.config.data import data_path
 from penstock.config.rules import ABOVE_0
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError, shown
 from penstock.repo.leftovers import Leftover, clean_leftovers, days_ago, names_with_leftovers, records_of
 from penstock.repo.repository import root_of
 from penstock.repo.tree import read_record
@@ -26,21 +26,30 @@ EXAMPLES = """\
 examples:
   penstock trees                     the trees of this repository, the oldest first, and what is in them
   penstock trees --all               those of all repositories
+  penstock trees diff claude codex   the difference between the work of two trees of this repository
+  penstock trees diff claude         what has changed in a tree since it began
+  penstock trees merge claude        merge the branch of a tree into the branch that is checked out, or change nothing
   penstock trees clean --dry-run     which trees would be removed, and why others are kept
   penstock trees clean               remove the trees whose files are all in a branch or another ref
 
 A tree is the directory of an agent, as `penstock run --worktree` makes it: a clone beside the repository, not a linked
 worktree. It is removed only if Penstock made it, no process works in it, and all its files are in a ref of the
 repository. Ignored files are not counted. The tree of a loop is kept until the loop has landed. Branches are never
-removed.
+removed. TREE is its name (run-ID-AGENT), branch or directory, or its agent if that has one tree here.
 """
+
+ACTIONS = {"clean": (0, 0), "diff": (1, 2), "merge": (1, 1)}
+"""Actions, with how many trees each needs and takes."""
 
 
 def command(args: list[str]) -> int:
     """Run `penstock trees` and return the exit status."""
     options = parser().parse(args)
+    _check(options)
     show_warnings()
     root = None if options.all else root_of(current_directory())
+    if options.action in ("diff", "merge"):
+        return _with_work(options, root)
     chosen = [home for home in homes(data_path()) if root is None or _is_of(home, root)]
     found = [_with_loop(status_of(home)) for home in chosen]
     left: list[Leftover] = []
@@ -60,9 +69,12 @@ def command(args: list[str]) -> int:
 
 def parser() -> Parser:
     """Return the parser of the command."""
-    text = "List the trees in which agents have worked, or remove those that are not needed."
-    made = Parser("trees", text, examples=EXAMPLES, arguments="[clean] [options]")
-    made.add_argument("action", nargs="?", choices=("clean",), metavar="clean", help="remove those that are not needed")
+    text = "List the trees in which agents have worked, compare and merge their work, or remove those not needed."
+    arguments = "[clean | diff TREE [TREE] | merge TREE] [options]"
+    made = Parser("trees", text, examples=EXAMPLES, arguments=arguments)
+    text = "clean: remove those not needed · diff: compare their work · merge: merge the branch of one into yours"
+    made.add_argument("action", nargs="?", choices=tuple(ACTIONS), metavar="ACTION", help=text)
+    made.add_argument("names", nargs="*", metavar="TREE", help="its name, branch or directory, or its agent")
     made.add_argument("--all", action="store_true", help="of all repositories, not only of the one of this directory")
     made.add_argument("--dry-run", action="store_true", help="with clean: remove nothing, only show what would be")
     made.add_argument(
@@ -73,6 +85,34 @@ def parser() -> Parser:
     )
     made.add_argument("--json", action="store_true", help="as one JSON object a line, with all that is known")
     return made
+
+
+def _check(options: Namespace) -> None:
+    """Check that the words and options belong to the action.
+
+    Raises:
+        UsageError: they do not.
+    """
+    names, action = options.names, options.action
+    fewest, most = ACTIONS.get(action, (0, 0))
+    if len(names) > most:
+        raise UsageError(f"{shown(names[most])} is one argument too many", help="see penstock trees --help")
+    if len(names) < fewest:
+        raise UsageError(f"penstock trees {action} needs a tree", help="penstock trees lists them")
+    if most and (options.all or options.json):
+        flag = "--all" if options.all else "--json"
+        raise UsageError(f"{flag} is for lists, not for penstock trees {action}", help="leave it out")
+
+
+def _with_work(options: Namespace, root: str | None) -> int:
+    """Compare or merge the work of trees and return the exit status."""
+    from penstock.cli.tree_work import diff_work, merge_work  # the list needs no display
+
+    found = [read_record(home) for home in homes(data_path()) if root is not None and _is_of(home, root)]
+    records = [record for record in found if record is not None]
+    if options.action == "diff":
+        return diff_work(root, records, options.names)
+    return merge_work(root, records, options.names[0])
 
 
 def _is_of(home: Path, root: str) -> bool:

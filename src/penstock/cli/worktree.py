@@ -188,8 +188,8 @@ def _details(one: FinishedTree, *, with_stat: bool) -> Iterator[str]:
 
 
 def _next_commands(finished: list[FinishedTree]) -> Iterator[str]:
-    branches = [one.result.branch for one in finished if one.result is not None and one.result.branch is not None]
-    if branches:
-        branch = shlex.quote(branches[0])
-        yield f"\ncompare:  git diff HEAD...{branch}\nuse:      git merge {branch}\n"
+    saved = [one.tree.record for one in finished if one.result is not None and one.result.branch is not None]
+    if saved:
+        first, *others = (shlex.quote(record.name) for record in saved[:2])
+        yield f"\ncompare:  penstock trees diff {' '.join([first, *others])}\nuse:      penstock trees merge {first}\n"
     yield "clean up: penstock trees clean\n"

@@ -46,9 +46,11 @@ KEYS: dict[str, Rule] = {
     "max_cost": ABOVE_0,
     "max_turns": _count,
     "max_tokens": _count,
+    "retry": whole(0, 100),
     "record": _text,
     "args": _words,
     "fallback": _words,
+    "fallback_on": _words,
     "worktree": _switch,
 }
 """Rules of the keys, besides those of the tables in `TABLES`."""
@@ -65,7 +67,9 @@ FREE = frozenset(
             "max_cost",
             "max_turns",
             "max_tokens",
+            "retry",
             "fallback",
+            "fallback_on",
             "worktree",
             "allow",
             "sandbox",

@@ -25,6 +25,25 @@ JUNK = ("*/__pycache__/*.*.py[co]", "*/.ds_store", "*/thumbs.db", "*/desktop.ini
 """Patterns, in lower case, of files that are not missed because programs make them again when needed: bytecode that no
 import finds without its source, and files that a desktop leaves in directories."""
 
+PRODUCTS = {
+    "node_modules": "installed packages",
+    "bower_components": "installed packages",
+    ".venv": "installed packages",
+    ".eggs": "installed packages",
+    "*.egg-info": "a product of a build",
+    ".gradle": "a cache",
+    ".mypy_cache": "a cache",
+    ".nox": "a cache",
+    ".nyc_output": "a cache",
+    ".parcel-cache": "a cache",
+    ".pytest_cache": "a cache",
+    ".ruff_cache": "a cache",
+    ".tox": "a cache",
+    ".turbo": "a cache",
+}
+"""Patterns, in lower case, of directories that tools make again when needed, with what is in them. Names that people
+also use for sources, such as `build` and `target`, are not among them."""
+
 BYTECODE = ("*.pyc", "*.pyo")
 """Names of other bytecode, which an import finds in place of a source file."""
 
@@ -66,14 +85,31 @@ def held_by_name(path: str) -> Held | None:
     return None
 
 
-def junk_of(path: str) -> Held | None:
-    """Return the junk that a new file belongs to; None if it is not junk. For bytecode, it is the whole directory."""
+def junk_of(path: str, known: Collection[str] = ()) -> Held | None:
+    """Return the junk that a new file belongs to; None if it is not junk. For most junk it is a whole directory.
+
+    `known` has the directories with tracked files: a repository that tracks what a tool has made gets more of it.
+    """
+    folder = _product_of(path, known)
+    if folder is not None:
+        return folder
     if not any(fnmatchcase(f"/{path}".lower(), shape) for shape in JUNK):
         return None
     above, _, name = path.rpartition("/")
     if name.lower().endswith((".pyc", ".pyo")):
         return Held(f"{above}/", "junk", "bytecode")
     return Held(path, "junk", "a file of the desktop")
+
+
+def _product_of(path: str, known: Collection[str]) -> Held | None:
+    """Return the topmost directory above a path that a tool has made, and that has no tracked file."""
+    parts = path.split("/")
+    for index, name in enumerate(parts[:-1]):
+        text = next((text for shape, text in PRODUCTS.items() if fnmatchcase(name.lower(), shape)), None)
+        folder = "/".join(parts[: index + 1])
+        if text is not None and folder not in known:
+            return Held(f"{folder}/", "junk", text)
+    return None
 
 
 def held_by_size(path: str, size: int, old_size: int) -> Held | None:
@@ -95,12 +131,7 @@ def _listed(kinds: Iterable[str]) -> str:
 
 def held_directories(added: Iterable[str], tracked: Iterable[str]) -> list[Held]:
     """Return the new directories with too many new files; the topmost directory without a tracked file counts."""
-    known = {""}
-    for path in tracked:
-        folder = path.rpartition("/")[0]
-        while folder not in known:
-            known.add(folder)
-            folder = folder.rpartition("/")[0]
+    known = directories_of(tracked)
     counts: dict[str, int] = {}
     for path in added:
         new = highest_new_directory(path, known)
@@ -111,6 +142,17 @@ def held_directories(added: Iterable[str], tracked: Iterable[str]) -> list[Held]
         for folder, count in sorted(counts.items())
         if count > MAX_NEW_FILES
     ]
+
+
+def directories_of(paths: Iterable[str]) -> set[str]:
+    """Return all directories above these paths, with the top as ""."""
+    known = {""}
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder not in known:
+            known.add(folder)
+            folder = folder.rpartition("/")[0]
+    return known
 
 
 def highest_new_directory(path: str, known: Collection[str]) -> str:

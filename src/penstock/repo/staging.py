@@ -14,6 +14,7 @@ from penstock.repo.git import LONG_SECONDS, Git, GitError
 from penstock.repo.held import (
     MAX_FILE_BYTES,
     Held,
+    directories_of,
     has_git_name,
     held_by_content,
     held_by_name,
@@ -74,7 +75,7 @@ def stage(git: Git, allowed: Sequence[str] = (), never: Collection[str] = ()) ->
     """
     found = changes(git)
     found = msgspec.structs.replace(found, added=[path for path in found.added if path not in never])
-    junk = junk_in(found, allowed)
+    junk = junk_in(git, found, allowed)
     found = msgspec.structs.replace(found, added=[path for path in found.added if path not in junk])
     held = held_back(git, found, allowed)
     without = {one.path for one in held if not one.path.endswith("/")}
@@ -85,9 +86,16 @@ def stage(git: Git, allowed: Sequence[str] = (), never: Collection[str] = ()) ->
     return [*held, *dict.fromkeys(junk.values())]
 
 
-def junk_in(found: TreeChanges, allowed: Sequence[str] = ()) -> dict[str, Held]:
+def junk_in(git: Git, found: TreeChanges, allowed: Sequence[str] = ()) -> dict[str, Held]:
     """Return the new files that never belong in a commit."""
-    return {path: one for path in found.added if (one := junk_of(path)) and not is_allowed(path, allowed)}
+    known = directories_of(_tracked(git, found)) if any(junk_of(path) for path in found.added) else ()
+    return {path: one for path in found.added if (one := junk_of(path, known)) and not is_allowed(path, allowed)}
+
+
+def _tracked(git: Git, found: TreeChanges) -> list[str]:
+    """Return the paths in the index that are not among the new files."""
+    new = frozenset(found.added)
+    return [path for path in git.run("ls-files", "-z").items if path not in new] if new else []
 
 
 def unstage_held(git: Git, tree: str, allowed: Sequence[str] = (), never: Collection[str] = ()) -> list[Held]:
@@ -104,7 +112,7 @@ def unstage_held(git: Git, tree: str, allowed: Sequence[str] = (), never: Collec
     staged = TreeChanges([], [], [], [])
     for letter, path in zip(items[::2], items[1::2], strict=True):
         {"A": staged.added, "D": staged.removed}.get(letter, staged.modified).append(path)
-    junk = junk_in(staged, allowed)
+    junk = junk_in(git, staged, allowed)
     out = {*junk, *(path for path in staged.added if path in never)}
     found = msgspec.structs.replace(staged, added=[path for path in staged.added if path not in out])
     held = held_back(git, found, allowed, before=tree)
@@ -147,8 +155,7 @@ def held_back(git: Git, found: TreeChanges, allowed: Sequence[str] = (), before:
     """
     held = [Held(path, "nested", "has a git directory of its own") for path in found.nested]
     new = frozenset(found.added)
-    tracked = [path for path in git.run("ls-files", "-z").items if path not in new] if new else []
-    many = [one for one in held_directories(found.added, tracked) if not is_allowed(one.path, allowed)]
+    many = [one for one in held_directories(found.added, _tracked(git, found)) if not is_allowed(one.path, allowed)]
     folders = tuple(one.path for one in many)
     held += many
     gone = cache(partial(_secrets_before, git, before, found.removed))  # secrets of a moved file are not new

@@ -135,7 +135,7 @@ def _status(tree: Tree) -> TreeStatus:
         return TreeStatus(record, "used", f"process {user} works in it")
     try:
         found = changes(tree.git)
-        junk = junk_in(found)
+        junk = junk_in(tree.git, found)
         paths = [path for path in found.paths if path not in tree.copied and path not in junk]
         if paths:
             return TreeStatus(record, "unsaved", f"{_count(paths)} in no ref: {', '.join(paths[:3])}", paths)

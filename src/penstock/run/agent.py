@@ -22,6 +22,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol, Unpack, runtime_checkable
 
+import msgspec
+
 from penstock.adapter import PROMPT_RULES
 from penstock.config import settings as configuration
 from penstock.config.rules import FUNCTION, NAME, STRINGS, check
@@ -29,9 +31,10 @@ from penstock.errors import AgentNotFound, UsageError
 from penstock.run.conversation import Conversation, TurnOptions, chunks_of
 from penstock.run.launch import ACP, plan
 from penstock.run.result import Result
-from penstock.run.run import OnQuestion, Run
+from penstock.run.retries import Retries
+from penstock.run.run import OnQuestion, Retrying, Run
 from penstock.run.spec import OPTION_RULES, Options, spec_of
-from penstock.run.takeover import Takeover
+from penstock.run.takeover import Takeover, checked_causes
 from penstock.sinks.chunks import StreamChunk
 
 
@@ -59,6 +62,7 @@ class PromptOptions(TurnOptions, total=False):
     fork: bool
     on_question: OnQuestion | None
     fallback: Sequence[str]
+    fallback_on: Sequence[str]
 
 
 _OWN_OPTIONS = ("command", "adapter", "label", "number")
@@ -68,11 +72,19 @@ _OWN_OPTIONS = ("command", "adapter", "label", "number")
 class Agent:
     """Agent that can be run; create one with `agent`. It holds no process: each run has its own."""
 
-    def __init__(self, name: str, options: Options, config: configuration.Config, fallback: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        options: Options,
+        config: configuration.Config,
+        fallback: Sequence[str] = (),
+        fallback_on: Sequence[str] | None = None,
+    ) -> None:
         self.name = name
         self._options = options
         self._config = config
         self._fallback = _checked_names(fallback)
+        self._fallback_on = checked_causes(fallback_on)
 
     def __repr__(self) -> str:
         return f"agent({self.name!r})"
@@ -87,6 +99,7 @@ class Agent:
         stdin_text: str | None = None,
         on_question: OnQuestion | None = None,
         fallback: Sequence[str] | None = None,
+        fallback_on: Sequence[str] | None = None,
         **options: Unpack[Options],
     ) -> Run:
         """Return a run of this prompt, not started yet: enter it to start it.
@@ -97,7 +110,8 @@ class Agent:
         `stdin_text` is appended to the prompt as `penstock run` appends piped input. `on_question` is called with each
         question of the agent (`penstock.events.QuestionAsked`) while the run is read, between two events. It returns
         the id of an option, words, or None to reject it. `fallback` names agents that take over if this one cannot
-        work, by the rules of `penstock run --fallback`; by default those of `agent`.
+        work, by the rules of `penstock run --fallback`; by default those of `agent`. `fallback_on` names the causes
+        after which they do (`penstock run --fallback-on`).
 
         Raises:
             UsageError: the agent cannot do what is asked, or the value of an option is not usable. Nothing was started.
@@ -108,6 +122,7 @@ class Agent:
             check({"on_question": on_question}, {"on_question": FUNCTION})
             options["ask"] = True
         chosen = _checked({**self._options, **options})
+        causes = self._fallback_on if fallback_on is None else checked_causes(fallback_on)
         names = self._fallback if fallback is None else _checked_names(fallback)
         if not names:
             return self._run(self.name, {"prompt": prompt, **asked, **chosen}, on_question)
@@ -116,30 +131,36 @@ class Agent:
                 "a conversation belongs to one agent, and a fallback may start another",
                 help="leave out fallback, or the session id",
             )
-        return self._run_or_fall_back(names, {"prompt": prompt, **asked, **chosen}, on_question)
+        return self._run_or_fall_back(names, causes, {"prompt": prompt, **asked, **chosen}, on_question)
 
     def _run(self, name: str, asked: dict[str, Any], on_question: OnQuestion | None) -> Run:
         spec = spec_of({"agent": name, **asked})
-        return Run(plan(spec, self._config), spec, on_question)
+        planned = partial(plan, config=self._config)
+        if not spec.retry:
+            return Run(planned(spec), spec, on_question)
+        spec = msgspec.structs.replace(spec, number=spec.number or 1)  # the attempts share an output
+        return Run(planned(spec), spec, on_question, Retrying(Retries(spec), planned))
 
-    def _run_or_fall_back(self, names: Sequence[str], asked: dict[str, Any], on_question: OnQuestion | None) -> Run:
+    def _run_or_fall_back(
+        self, names: Sequence[str], causes: frozenset[str], asked: dict[str, Any], on_question: OnQuestion | None
+    ) -> Run:
         """Return the run of the first agent that is installed; the next ones take over."""
         shared = {name: value for name, value in asked.items() if name not in _OWN_OPTIONS}
         first = asked.get("number") or 1
 
         def make(name: str, number: int) -> Run:
-            return self._run(name, {**shared, "number": first + number - 1}, on_question)
+            return self._run(name, {**shared, "number": number}, on_question)
 
         for name in names:
             try:
-                make(name, 1)
+                make(name, first)
             except AgentNotFound:
                 pass  # it is passed over when its turn comes
-        takeover: Takeover[Run] = Takeover(self.name, names, make, lambda text: None)
+        takeover: Takeover[Run] = Takeover(self.name, names, make, lambda text: None, causes)
         try:
             run = self._run(self.name, {**asked, "number": first}, on_question)
         except AgentNotFound as error:
-            run = takeover.run_instead(error)
+            run = takeover.run_instead(error, first)
         run.fall_back(takeover)
         return run
 
@@ -223,10 +244,17 @@ class Agent:
         return chunks_of(self.run(prompt, session_id=session_id, fork=fork, model=model, stdin_text=stdin_text))
 
 
-def agent(name: str, *, fallback: Sequence[str] = (), **options: Unpack[Options]) -> Agent:
+def agent(
+    name: str,
+    *,
+    fallback: Sequence[str] = (),
+    fallback_on: Sequence[str] | None = None,
+    **options: Unpack[Options],
+) -> Agent:
     """Return the agent of this name: `claude`, `codex`, `ccs/glm`, `acp:COMMAND`, or one of the configuration.
 
-    The options apply to all of its runs. `fallback` names agents that take over if this one cannot work.
+    The options apply to all of its runs. `fallback` names agents that take over if this one cannot work, and
+    `fallback_on` the causes after which they do.
 
     Raises:
         UnknownAgent: there is no agent of that name.
@@ -241,7 +269,7 @@ def agent(name: str, *, fallback: Sequence[str] = (), **options: Unpack[Options]
     configured = name.startswith(ACP) or name in config.agents() or options.get("command")
     if base not in registry.AGENTS and not configured:
         registry.reader(name)  # raises if there is none
-    return Agent(name, checked_options, config, fallback)
+    return Agent(name, checked_options, config, fallback, fallback_on)
 
 
 def conversation(

@@ -77,13 +77,18 @@ def next_agent(chain: Chain, cause: Cause | None, resets_at: int | None, now: in
         now: the time, in milliseconds since 1970.
     """
     if cause in PASSING:
-        wait = min(FIRST_WAIT_MS * 2 ** min(chain.retries, 10), MAX_WAIT_MS)
-        at = max(now + wait, min(resets_at or 0, now + MAX_WAIT_MS))
+        at = now + wait_ms(chain.retries, resets_at, now)
         return msgspec.structs.replace(chain, retries=chain.retries + 1), NextStep("retry", chain.current, at)
     if cause not in SWITCHING:
         return chain, NextStep("failed", chain.current)
     until = _open_from(resets_at, now) if cause == "usage_limit" else None
     return _choose({**chain.closed, chain.current: until}, chain, now)
+
+
+def wait_ms(retries: int, resets_at: int | None, now: int) -> int:
+    """Return the milliseconds before the next retry, after this number of retries in a row."""
+    wait = min(FIRST_WAIT_MS << min(retries, 10), MAX_WAIT_MS)
+    return max(wait, min((resets_at or 0) - now, MAX_WAIT_MS))
 
 
 def replace_agent(chain: Chain, cause: Cause | None, resets_at: int | None, now: int) -> tuple[Chain, NextStep]:

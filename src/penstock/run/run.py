@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -13,11 +14,12 @@ from penstock.adapter import Level
 from penstock.config.rules import STRING, Rules, check
 from penstock.core import diffs
 from penstock.core.health import Health
-from penstock.errors import AgentFailed, UsageError, shown
+from penstock.errors import AgentFailed, AgentNotFound, UsageError, shown
 from penstock.events import Change, Event, QuestionAsked, RunEnded, ToolCalled, ToolReturned
 from penstock.run.launch import Launch
 from penstock.run.limits import Budget
 from penstock.run.result import Result
+from penstock.run.retries import Retries, RetryWait
 from penstock.run.sandbox import Confinement
 from penstock.run.spec import RunSpec
 from penstock.run.supervisor import Supervisor
@@ -49,6 +51,16 @@ class RunObserver(Protocol):
         ...
 
 
+class Retrying(msgspec.Struct, frozen=True):
+    """Attempts at a run, and how the next one is planned."""
+
+    attempts: Retries
+    plan: Callable[[RunSpec], Launch]
+    """Function that returns the launch of a specification; UsageError if the agent cannot carry it out."""
+    wait: RetryWait | None = None
+    """Pause before this attempt; None for the first one."""
+
+
 class Run:
     """One prompt given to one agent: its events, live, and then its `result`.
 
@@ -57,10 +69,17 @@ class Run:
     called from any thread.
 
     With a fallback, the events of an agent that could not work, up to its `run_ended`, are followed by those of the
-    agent that takes over. All properties are then those of the newest agent.
+    agent that takes over. All properties are then those of the newest agent. With `retry`, the events of each further
+    attempt follow in the same way.
     """
 
-    def __init__(self, launch: Launch, spec: RunSpec, on_question: OnQuestion | None = None) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        spec: RunSpec,
+        on_question: OnQuestion | None = None,
+        retrying: Retrying | None = None,
+    ) -> None:
         self.agent: str = launch.agent
         self.label: str = launch.label
         self.route: str = launch.route
@@ -70,8 +89,11 @@ class Run:
         """Function that begins a recording if none was requested; set it before the start. It must not raise."""
         self.read_pause: float = 0.0
         """Seconds between two reads of growing output; set it before the start, if events are shown at a pace."""
+        self.retries_itself: bool = True
+        """Whether a retry continues this run. Set it to False before the start to make it with `next_attempt`."""
         self._launch = launch
         self._spec = spec
+        self._retrying = retrying
         self._supervisor: Supervisor | None = None
         self._on_question = on_question
         self._changes: list[Change] = []
@@ -242,6 +264,7 @@ class Run:
             recording=recording,
             read_pause=self.read_pause,
             budget=Budget(max_cost=spec.max_cost, max_turns=spec.max_turns, max_tokens=spec.max_tokens),
+            wait=self._retrying.wait if self._retrying is not None else None,
         )
         self._supervisor.events.on_put = self._on_news
         self._supervisor.start()
@@ -254,18 +277,63 @@ class Run:
         """Let the agents of `takeover` continue if this one cannot work."""
         self._takeover = takeover
 
+    @property
+    def pause(self) -> float:
+        """Seconds until the agent of a retry is started; 0 for any other run, and once it is."""
+        return self._supervisor.pause if self._supervisor is not None else 0.0
+
+    @property
+    def called_tools(self) -> bool:
+        """True if a tool was called, by this attempt or one before it."""
+        return self._called_tools or (self._retrying is not None and self._retrying.attempts.called_tools)
+
+    def next_attempt(self, number: int) -> Run | None:
+        """Return the retry of this run after a passing failure; None if it is not repeated.
+
+        Its start announces the retry and waits for its time. `number` is its number in the output.
+        """
+        retrying = self._retrying
+        if retrying is None or self._ended is None or self._stopped:
+            return None
+        following = retrying.attempts.next(self._ended, number, time.time_ns() // 1_000_000)
+        if following is None:
+            return None
+        specs, wait = following
+        for spec in specs:
+            try:
+                launch = retrying.plan(spec)
+            except (UsageError, AgentNotFound):
+                continue  # it cannot continue a conversation
+            again = Run(launch, spec, self._on_question, msgspec.structs.replace(retrying, wait=wait))
+            again.retries_itself = self.retries_itself
+            return again
+        return None
+
+    def _next_run(self, ended: RunEnded) -> Run | None:
+        """Return the follower of this run, which has ended: its retry, or the run of the agent that takes over."""
+        if self._stopped:
+            return None
+        number = self._spec.number or 1
+        following = self.next_attempt(number + 1) if self.retries_itself else None
+        if following is None and self._takeover is not None:
+            called_tools = self.called_tools
+            following = self._takeover.run_after(ended, self.label, number, called_tools=called_tools)
+        return following
+
     def _take_over(self) -> bool:
-        """Start the agent that takes over; return False if there is none, or the run was stopped."""
+        """Start the run that follows; return False if there is none, or the run was stopped."""
         following, self._following = self._following, None
         if following is None:
             return False
         with self._switching:
             if self._stopped:
                 return False
-            self._launch, self._spec = following._launch, following._spec
+            is_retry = following._retrying is not None and following._retrying.wait is not None
+            self._launch, self._spec, self._retrying = following._launch, following._spec, following._retrying
             self._start()
             self.agent, self.label, self.route = following.agent, following.label, following.route
-            self._ended, self._changes, self._called_tools = None, [], False
+            self._ended, self._called_tools = None, False
+            self._changes = self._changes if is_retry else []
             self._over = False
         return True
 
@@ -285,6 +353,8 @@ class Run:
             if supervisor.error is not None:
                 raise supervisor.error
             return None
+        if self._retrying is not None:
+            self._retrying.attempts.observe(batch)
         for event in batch:
             if type(event) is ToolReturned and event.changes:
                 self._changes = diffs.join([*self._changes, *event.changes])
@@ -292,9 +362,7 @@ class Run:
                 self._called_tools = True
         if batch and isinstance(batch[-1], RunEnded):
             self._ended = batch[-1]
-            if self._takeover is not None and not self._stopped:
-                called_tools = self._called_tools
-                self._following = self._takeover.run_after(self._ended, self.label, called_tools=called_tools)
+            self._following = self._next_run(self._ended)
         if self._observer is not None:
             self._observer.apply_batch(batch)
         return batch

@@ -32,6 +32,7 @@ from penstock.config.rules import (
     instance_of,
     one_of,
     optional,
+    whole,
 )
 from penstock.run.lifecycle import Limits
 from penstock.run.limits import COUNT
@@ -182,6 +183,15 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             COUNT,
             "limit of the input and output tokens of all model calls; by default none",
             "--max-tokens N",
+        ),
+    ] = None
+    retry: Annotated[
+        int | None,
+        SpecField(
+            whole(0, 100),
+            "repeat the run up to N times if its provider is overloaded or fails, or if its stream is cut off, with "
+            "growing waits; by default 0",
+            "--retry N",
         ),
     ] = None
     record: Annotated[
@@ -359,6 +369,7 @@ class Options(TypedDict, total=False):
     max_cost: float | None
     max_turns: int | None
     max_tokens: int | None
+    retry: int | None
     record: str | os.PathLike[str] | None
     args: Sequence[str]
     env: Mapping[str, str]

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from penstock.run.launch import Launch
     from penstock.run.proxy import Proxy
     from penstock.run.recording import RecordingWriter
+    from penstock.run.retries import RetryWait
 
 STDERR_BYTES = 64 * 1024
 """Bytes of stderr that are kept: its end has the reasons, and an agent may write any amount."""
@@ -72,9 +73,11 @@ class Supervisor:
         recording: RecordingWriter | None,
         read_pause: float = 0.0,
         budget: Budget | None = None,
+        wait: RetryWait | None = None,
     ) -> None:
-        """`read_pause`: seconds between two reads of growing output, for a reader that shows it at a pace of its own.
+        """`wait`: the pause before the agent is started, if the run is a retry; `start` returns before it.
 
+        `read_pause`: seconds between two reads of growing output, for a reader that shows it at a pace of its own.
         Each read wakes two threads, so fewer of them take less time of the processor. A pause ends early with anything
         else that happens.
         """
@@ -87,6 +90,9 @@ class Supervisor:
         self._launch = launch
         self._limits = limits
         self._budget = budget or Budget()
+        self._retry_wait = wait
+        self._starts_at = 0.0
+        self._given_up = threading.Event()
         self._dialogue = launch.reader if isinstance(launch.reader, Dialogue) else None
         self._stdin = StdinWriter(
             launch.command.stdin, self._dialogue, allow=launch.allow, ask=ask, record=self._record_sent
@@ -134,10 +140,12 @@ class Supervisor:
 
     def cancel(self) -> None:
         """Stop the run: by the protocol's own cancel, then SIGINT, SIGTERM, SIGKILL, each after its grace period."""
+        self._given_up.set()
         self._calls.put(lambda: self._report(Trigger.CANCEL))
 
     def kill(self) -> None:
         """Stop the run at once."""
+        self._given_up.set()
         self._calls.put(lambda: self._report(Trigger.KILL))
 
     def answer(self, id: str, text: str) -> None:
@@ -155,6 +163,11 @@ class Supervisor:
         return not self._thread.is_alive()
 
     @property
+    def pause(self) -> float:
+        """Seconds until the agent of a retry is started."""
+        return max(0.0, self._starts_at - time.monotonic())
+
+    @property
     def stderr(self) -> str:
         """Last lines that the agent wrote to stderr."""
         lines = [line for line in self._stderr.decode("utf-8", "replace").splitlines() if line.strip()]
@@ -170,6 +183,7 @@ class Supervisor:
     # --- the thread --------------------------------------------------------------------------------
 
     def _supervise(self) -> None:
+        is_given_up = self._retry_wait is not None and not self._wait_to_retry(self._retry_wait)
         self._began = time.monotonic()
         self._lifecycle = Lifecycle(
             self._limits,
@@ -178,6 +192,10 @@ class Supervisor:
             spending=self._spending(),
         )
         process: Process | None = None
+        if is_given_up:
+            self._lifecycle.on(Trigger.KILL, self._began)
+            self._finish(process)
+            return
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})  # a program may have set its default, which kills
         try:
             launch = self._launch
@@ -205,6 +223,14 @@ class Supervisor:
             self.error = error
         finally:
             self._finish(process)
+
+    def _wait_to_retry(self, wait: RetryWait) -> bool:
+        """Announce a retry and wait for its time; return False if the run was stopped meanwhile."""
+        self._began = time.monotonic()
+        self._starts_at = self._began + wait.seconds
+        self.events.put(self.stream.apply([wait.notice], 0), 0)
+        self._started.set()
+        return not self._given_up.wait(wait.seconds)
 
     def _loop(self) -> None:
         process, selector = self._process, self._selector
@@ -280,7 +306,7 @@ class Supervisor:
     @property
     def has_left(self) -> bool:
         """Whether a process of the run could not be killed."""
-        return self._process is not None and self._process.has_left
+        return hasattr(self, "_process") and self._process.has_left
 
     # --- bytes -------------------------------------------------------------------------------------
 

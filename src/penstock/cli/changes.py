@@ -1,0 +1,34 @@
+"""Changes of files as unified diffs, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from penstock.events import Change
+from penstock.sinks.sanitize import clean_line
+from penstock.sinks.text.edits import Paths
+from penstock.sinks.text.styles import Palette, Style, painted
+
+_STYLES: dict[str, Style] = {"+": "added", "-": "removed", "@": "mark", "\\": "dim"}
+_NO_FILE = "/dev/null"
+
+
+def as_diff(changes: Sequence[Change], paths: Paths, colours: Palette, *, without_lines: str) -> str:
+    """Return changes as unified diffs. `without_lines` is the note below a file whose change has no lines."""
+    return "".join(f"{line}\n" for line in _lines(changes, paths, colours, without_lines))
+
+
+def _lines(changes: Sequence[Change], paths: Paths, colours: Palette, without_lines: str) -> Iterator[str]:
+    for change in changes:
+        path = clean_line(paths.short(change.path))
+        old = _NO_FILE if change.kind == "add" else path
+        new = _NO_FILE if change.kind == "delete" else clean_line(paths.short(change.to or change.path))
+        yield painted(colours, "name", f"--- {old}")
+        yield painted(colours, "name", f"+++ {new}")
+        for line in (change.diff or "").removesuffix("\n").split("\n") if change.diff else ():
+            line = clean_line(line)
+            yield painted(colours, _STYLES.get(line[:1], "text"), line)
+        if change.diff is None:
+            yield painted(colours, "dim", f"… {without_lines}")
+        elif change.truncated:
+            yield painted(colours, "dim", "… more lines")
