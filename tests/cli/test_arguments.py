@@ -60,6 +60,7 @@ BEFORE: dict[str, list[str]] = {
     "link": ["--data=none"],
     "chats": ["--data=none"],
     "people": ["--data=none"],
+    "share": ["0f3a", "--data=none"],
     "audit": ["--data=none"],
     "nodes": ["--store=postgresql:///none"],
     "store": ["migrate", "--store=postgresql:///none"],

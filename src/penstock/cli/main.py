@@ -29,6 +29,7 @@ COMMANDS = {
     "link": "penstock.cli.link",
     "chats": "penstock.cli.chats",
     "people": "penstock.cli.people",
+    "share": "penstock.cli.share",
     "audit": "penstock.cli.audit",
     "nodes": "penstock.cli.nodes",
     "last": "penstock.cli.last",

@@ -31,6 +31,7 @@ from penstock.chat.service.node_work import NodeWork
 from penstock.chat.service.nodes import ThisNode
 from penstock.chat.service.places import Places
 from penstock.chat.service.shared import Shared
+from penstock.chat.service.shares import Shares
 from penstock.chat.service.slots import Slots
 from penstock.chat.service.store_checks import check_again
 from penstock.chat.service.validation import (
@@ -82,6 +83,7 @@ class Service:
         self._sleep = sleep
         self._chats = Chats(shared, self._start)
         self._search = Search()
+        self.shares: Shares = Shares(shared.store, self._chats, shared.now)
         self._scheduler = Scheduler(self._chats, shared.changed, shared.now, sleep)
         self._tasks: set[asyncio.Task[None]] = set()
         self.node: NodeWork = NodeWork(self._chats, shared, workspaces)
