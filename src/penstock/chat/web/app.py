@@ -51,7 +51,7 @@ def make_app(api: Api, files: PageFiles) -> Middleware:
     routes.append(Route(SHARED, _PageAt(files, SHARED, SHARED_INDEX)))
     router = Router(routes, redirect_slashes=False, default=_Files(files))
     public = {(address.method, address.path) for address in ADDRESSES if address.public}
-    return Middleware(router, api.security, api.watches, public, security.headers(files.inline_scripts))
+    return Middleware(router, api.security, api.watches, public, security.headers(files.inline_scripts), api.audit)
 
 
 def _by_path() -> dict[str, dict[str, Address]]:

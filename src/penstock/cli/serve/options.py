@@ -45,6 +45,9 @@ class ServeOptions(NodeOptions):
     max_chats: int
     allow_host: list[str]
     allow_origin: list[str]
+    person_header: str | None
+    proxy: str | None
+    proxy_secret_file: Path | None
     token_file: Path | None
     env: list[str]
     keep_days: float | None
@@ -91,6 +94,12 @@ def parser() -> Parser:
         metavar="F",
         help="file with the token for programs; PENSTOCK_TOKEN takes precedence",
     )
+    text = "header in which a reverse proxy names the person whom it has signed in; needs --proxy"
+    add("--person-header", metavar="NAME", help=text)
+    text = "the proxy that may do so: its address or network; with --uds the user of its processes"
+    add("--proxy", metavar="WHO", help=text)
+    text = "file with the secret that the proxy sends as X-Penstock-Proxy; needed without --uds"
+    add("--proxy-secret-file", type=_path, metavar="F", help=text)
     text = "also pass this environment variable to agents"
     add("--env", type=string(VARIABLE_NAME), action="append", default=[], metavar="NAME", help=text)
     add("--keep-days", type=number(AMOUNT), metavar="N", help="delete turns that are older")

@@ -34,6 +34,7 @@ from penstock.chat.web.security import Security
 from penstock.chat.web.server import MAX_CONNECTIONS, Server
 from penstock.chat.web.sockets import Place, listen, listen_at_path
 from penstock.chat.web.static import NoPage, PageFiles
+from penstock.chat.web.trusted_proxy import TrustedProxy, trusted_proxy
 from penstock.cli.console import notify, one_line
 from penstock.cli.directory import current_directory
 from penstock.cli.exit_status import INTERRUPTED, OK
@@ -137,6 +138,7 @@ def _run(
     files: PageFiles,
     keeper: Keeper | None,
 ) -> int:
+    proxy = _proxy(options, config)
     place = _listen(options)
     try:
         if place.warning:
@@ -146,7 +148,7 @@ def _run(
         _allow_files()
         _collect_seldom()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            ended_by = runner.run(_serve(options, url, config, data, place, token, files, keeper))
+            ended_by = runner.run(_serve(options, url, config, data, place, token, files, keeper, proxy))
     finally:
         place.close()
     return INTERRUPTED if ended_by == signal.SIGINT else OK
@@ -185,6 +187,21 @@ def _close_directory(data: Path) -> None:
     notify(f"penstock: {data} could be read by others (mode {mode:04o}); now it cannot (0700)\n")
 
 
+def _proxy(options: ServeOptions, config: Config) -> TrustedProxy | None:
+    """Return the proxy that signs people in; the options take precedence over `[serve]`.
+
+    Raises:
+        UsageError: an agent could be this proxy, or it cannot be used.
+    """
+    if options.hidden:
+        return None
+    header, proxy = options.person_header or config.serve("person_header"), options.proxy or config.serve("proxy")
+    named = config.serve("proxy_secret_file")
+    if options.proxy_secret_file is None and named is not None and options.uds is None:
+        options.proxy_secret_file = Path(named).expanduser()
+    return trusted_proxy(header, proxy, options.proxy_secret_file, at_socket=options.uds is not None)
+
+
 def _listen(options: ServeOptions) -> Place:
     if options.uds is not None:
         return listen_at_path(options.uds, allow_hosts=options.allow_host)
@@ -201,6 +218,7 @@ async def _serve(
     token: str,
     files: PageFiles,
     keeper: Keeper | None,
+    proxy: TrustedProxy | None,
 ) -> int | None:
     metrics = Metrics()
     roots = options.root or ([current_directory()] if url is None else [])
@@ -210,7 +228,8 @@ async def _serve(
         cookie = place.cookie if shared is None else SHARED_COOKIE
         people = People(data / PEOPLE)
         logins = Logins(token, cookie, browsers=browsers, shared=shared, people=people)
-        security = Security(logins, hosts=[*place.hosts, *options.allow_host], origins=options.allow_origin)
+        hosts = [*place.hosts, *options.allow_host]
+        security = Security(logins, hosts=hosts, origins=options.allow_origin, proxy=proxy)
         service = await Service.open(
             store,
             roots=roots,
@@ -247,9 +266,9 @@ async def _serve(
 
 
 def _hidden_from_agents(options: ServeOptions, data: Path) -> list[str]:
-    """Return the paths of the data directory, the token and the database's password."""
+    """Return the paths of the data directory, the token, the proxy's secret and the database's password."""
     of_database = os.environ.get("PGPASSFILE") or os.path.expanduser("~/.pgpass")
-    named = (data, options.token_file, options.store_file, Path(of_database))
+    named = (data, options.token_file, options.store_file, options.proxy_secret_file, Path(of_database))
     return [str(path.absolute()) for path in named if path is not None]
 
 
