@@ -59,6 +59,7 @@ BEFORE: dict[str, list[str]] = {
     "mcp": ["--data=none"],
     "link": ["--data=none"],
     "chats": ["--data=none"],
+    "browsers": ["--data=none"],
     "people": ["--data=none"],
     "share": ["0f3a", "--data=none"],
     "audit": ["--data=none"],

@@ -28,6 +28,7 @@ COMMANDS = {
     "mcp": "penstock.cli.mcp",
     "link": "penstock.cli.link",
     "chats": "penstock.cli.chats",
+    "browsers": "penstock.cli.browsers",
     "people": "penstock.cli.people",
     "share": "penstock.cli.share",
     "audit": "penstock.cli.audit",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import msgspec
 
 from penstock.config.notify import NOTIFY, Webhook, mistakes
-from penstock.config.rules import ABOVE_0, MAX_EXACT_INTEGER, Rule, one_of, whole
+from penstock.config.rules import ABOVE_0, MAX_EXACT_INTEGER, SECONDS, Rule, one_of, whole
 from penstock.config.run_keys import LEVELS, RUN, is_lower, is_smaller
 from penstock.errors import ConfigError, nearest
 
@@ -68,7 +68,13 @@ OUTPUT: dict[str, Rule] = {
     "detail": _one_of("quiet", "minimal", "normal", "verbose"),
 }
 HISTORY: dict[str, Rule] = {"keep": _switch, "record": _switch, "days": whole(1, MAX_EXACT_INTEGER)}
-SERVE: dict[str, Rule] = {"person_header": _text, "proxy": _text, "proxy_secret_file": _text}
+SERVE: dict[str, Rule] = {
+    "person_header": _text,
+    "proxy": _text,
+    "proxy_secret_file": _text,
+    "turn_timeout": SECONDS,
+    "turn_max_cost": ABOVE_0,
+}
 RUN_RULES: KeyPath = ("run", "rules")
 LOOP: dict[str, Rule] = {
     "check": _words,

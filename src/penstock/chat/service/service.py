@@ -17,6 +17,7 @@ from penstock.adapter import Allow
 from penstock.chat.errors import Conflicting, Invalid, NoSuchChat
 from penstock.chat.history.entries import OWNER, Numbered
 from penstock.chat.history.frames import TurnView
+from penstock.chat.people.spending import DailySpending
 from penstock.chat.service.agents.launch import Starter
 from penstock.chat.service.agents.offered import Agents
 from penstock.chat.service.agents.workspaces import Workspaces
@@ -108,6 +109,7 @@ class Service:
         this_node: ThisNode | None = None,
         hidden: Iterable[str] = (),
         url: str = "",
+        spending: DailySpending | None = None,
     ) -> Service:
         """Recover the chats of the store: end and mark turns that a crash cut off, and continue with those that wait.
 
@@ -116,6 +118,7 @@ class Service:
         and `sleep` (seconds) are the clock of entries, heartbeats and retention. `history` lists the runs; None: not.
         `this_node`: the turns that this process works on; None: all. `hidden`: files and directories that confined
         agents do not see. `url`: address of the server, for the links of webhooks; "" for none.
+        `spending`: what persons have spent today; None: they have no limits.
 
         Raises:
             StoreFailed: the store cannot be read.
@@ -126,10 +129,20 @@ class Service:
         if not workspaces.roots and not this_node.by_jobs:
             raise UsageError("there is no root", expected="a directory below which agents may work")
         given = dict(os.environ if environ is None else environ)
-        starter = Starter(config, workspaces, given, extra_env, run_limits or lifecycle.Limits(), default_agent, hidden)
         limits = limits or ServiceLimits()
+        starter = Starter(
+            config,
+            workspaces,
+            given,
+            extra_env,
+            run_limits or lifecycle.Limits(),
+            default_agent,
+            hidden,
+            limits.max_turn_seconds,
+        )
         webhooks = Webhooks(config.webhooks, url=url, now=now)
         shared = Shared(store, limits, starter.run, now, history, this_node, Slots(limits.max_runs), webhooks)
+        shared.spending = spending or DailySpending()
         service = cls(shared, starter, workspaces, sleep)
         subscription = store.subscribe()
         await service._chats.recover()
@@ -347,6 +360,7 @@ class Service:
         chat = self._chats.require(id)
 
         def check() -> None:
+            self._shared.spending.check(person)
             if most is not None:
                 check_max_turns(person, sum(it.count_open(person) for it in self._chats), most)
 

@@ -10,7 +10,7 @@ from penstock.chat.web import PORT
 from penstock.cli.options import number, string, whole_number
 from penstock.cli.parser import Parser
 from penstock.cli.serve.node_options import NodeOptions, add_node_options
-from penstock.config.rules import ABOVE_0, PATH, Rule, whole
+from penstock.config.rules import ABOVE_0, PATH, SECONDS, Rule, whole
 
 MOST_RUNS = 1000
 """Maximum number of agents that work at once: more is a typing error on any machine."""
@@ -43,6 +43,8 @@ class ServeOptions(NodeOptions):
     agent: str | None
     max_runs: int
     max_chats: int
+    turn_timeout: float | None
+    turn_max_cost: float | None
     allow_host: list[str]
     allow_origin: list[str]
     person_header: str | None
@@ -80,6 +82,10 @@ def parser() -> Parser:
     add("--max-runs", type=whole_number(whole(1, MOST_RUNS)), default=runs, metavar="N", help=text)
     text = f"chats that there may be, of all machines (default {chats})"
     add("--max-chats", type=whole_number(whole(1, MOST_CHATS)), default=chats, metavar="N", help=text)
+    text = "seconds after which a turn is stopped, without the time in which it waits for a person"
+    add("--turn-timeout", type=number(SECONDS), metavar="S", help=text)
+    text = "US dollars at which a turn is stopped, as far as its agent reports them"
+    add("--turn-max-cost", type=number(ABOVE_0), metavar="USD", help=text)
     add("--allow-host", action="append", default=[], metavar="H", help="allow requests to this host name")
     add(
         "--allow-origin",

@@ -22,6 +22,7 @@ import uvloop
 
 from penstock.chat.people.audit import AUDIT, Audit
 from penstock.chat.people.persons import PEOPLE, People
+from penstock.chat.people.spending import SPENDING, DailySpending
 from penstock.chat.runs.service import Runs
 from penstock.chat.service.limits import Retention, ServiceLimits
 from penstock.chat.service.service import Service
@@ -73,6 +74,7 @@ OWN = {
     "confined",
     "people",
     "audit",
+    "spending",
 }
 """First parts of the names of Penstock's files in a data directory."""
 
@@ -234,7 +236,7 @@ async def _serve(
             store,
             roots=roots,
             config=config,
-            limits=ServiceLimits(max_runs=options.max_runs, max_chats=options.max_chats),
+            limits=_limits(options, config),
             default_agent=options.agent,
             extra_env=options.env,
             retention=_retention(options),
@@ -242,6 +244,7 @@ async def _serve(
             this_node=this_node,
             hidden=_hidden_from_agents(options, data),
             url=place.url,
+            spending=DailySpending(data / SPENDING, people),
         )
         following = asyncio.create_task(logins.follow())
         try:
@@ -263,6 +266,17 @@ async def _serve(
             await logins.browsers.close()
             (data / OPENED).unlink(missing_ok=True)
     return server.ended_by
+
+
+def _limits(options: ServeOptions, config: Config) -> ServiceLimits:
+    """Return the limits of the service; the options take precedence over `[serve]`."""
+    seconds, cost = options.turn_timeout, options.turn_max_cost
+    return ServiceLimits(
+        max_runs=options.max_runs,
+        max_chats=options.max_chats,
+        max_turn_seconds=config.serve("turn_timeout") if seconds is None else seconds,
+        max_turn_cost=config.serve("turn_max_cost") if cost is None else cost,
+    )
 
 
 def _hidden_from_agents(options: ServeOptions, data: Path) -> list[str]:
