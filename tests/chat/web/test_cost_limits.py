@@ -104,6 +104,9 @@ def test_a_person_has_a_limit_a_day(costly: Callable[..., Gateway]) -> None:
         answer = client.post(f"/api/chats/{chat}/turns", json={"text": "more"})
         assert answer.status_code == 429
         assert "ana has reached the limit of $0.004 a day" in answer.json()["detail"]
+        heartbeat = gateway.service._chats.require(chat).ask("news?", "heartbeat", person="ana")
+        with pytest.raises(TooMany):  # it is tried again an interval later
+            gateway.call(heartbeat)
         completion = {"model": "costly", "messages": [{"role": "user", "content": "more"}]}
         assert client.post("/v1/chat/completions", json=completion).status_code == 429
     with gateway.client(**cat) as client:

@@ -360,7 +360,6 @@ class Service:
         chat = self._chats.require(id)
 
         def check() -> None:
-            self._shared.spending.check(person)
             if most is not None:
                 check_max_turns(person, sum(it.count_open(person) for it in self._chats), most)
 
