@@ -21,11 +21,13 @@ from typing import Any
 import httpx
 import pytest
 from served import PLAIN, PLAYER, RECORDINGS, SECONDS
+from starlette.requests import Request
 from waiting import until
 
 from penstock.chat.people import persons
 from penstock.chat.people.audit import AUDIT, records
-from penstock.chat.web.trusted_proxy import trusted_proxy
+from penstock.chat.people.persons import People
+from penstock.chat.web.trusted_proxy import RejectedProxy, trusted_proxy
 from penstock.cli import main
 from penstock.errors import UsageError
 
@@ -197,9 +199,7 @@ def front(request: pytest.FixtureRequest) -> Iterator[Front]:
     shutil.rmtree(folder)
 
 
-pytestmark = pytest.mark.slow
-
-
+@pytest.mark.slow
 def test_the_proxy_signs_people_in(front: Front) -> None:
     """Each is who the identity provider says, with their role and without a cookie; others are sent away."""
     for person, role in (("ana", "member"), ("olga", "owner")):
@@ -217,6 +217,7 @@ def test_the_proxy_signs_people_in(front: Front) -> None:
     assert [it["named"] for it in front.refused()[before:]] == ["owner", "zoe"]
 
 
+@pytest.mark.slow
 def test_nobody_is_another_person_at_the_proxy(front: Front) -> None:
     """What a browser sends as the header does not reach the server; nor does it help where there is no login."""
     with front.client("ana", **{"Remote-User": "olga", "Remote_User": "olga", "X-Penstock-Proxy": SECRET}) as client:
@@ -227,6 +228,7 @@ def test_nobody_is_another_person_at_the_proxy(front: Front) -> None:
         assert client.get("/api/shared/../about").status_code == 401
 
 
+@pytest.mark.slow
 def test_another_page_does_nothing_in_the_name_of_a_browser(front: Front) -> None:
     """The proxy's login comes with every request of the browser, also with those of other pages."""
     with front.client("ana") as client:
@@ -239,6 +241,7 @@ def test_another_page_does_nothing_in_the_name_of_a_browser(front: Front) -> Non
         assert client.post("/api/link", json={}, headers=own).status_code == 200
 
 
+@pytest.mark.slow
 def test_an_agent_is_no_proxy(front: Front) -> None:
     """A process of the server's user is rejected, whatever else it has, and so is another user of the machine."""
     before = len(front.refused())
@@ -256,6 +259,7 @@ def test_an_agent_is_no_proxy(front: Front) -> None:
     assert len(front.refused()) - before == (7 if front.at_socket else 5)
 
 
+@pytest.mark.slow
 def test_the_proxy_itself_names_one_person(front: Front) -> None:
     """Twice, none, two in one, or a name that cannot be one: rejected, also from the proxy."""
     user = pwd.getpwnam(PROXY_USER).pw_uid
@@ -279,6 +283,7 @@ def test_the_proxy_itself_names_one_person(front: Front) -> None:
     assert front.status(*known, uid=user) == 401
 
 
+@pytest.mark.slow
 def test_a_stream_ends_with_its_person(front: Front) -> None:
     """Somebody who is removed sees nothing more, although the proxy still knows them; other streams go on."""
     own = {"Origin": f"http://{HOST}", "Sec-Fetch-Site": "same-origin"}
@@ -326,6 +331,39 @@ def test_options_that_an_agent_could_use(
     file.chmod(0o600)
     with pytest.raises(UsageError, match=re.escape(expected)):
         trusted_proxy(header, proxy, file if secret else None, at_socket=at_socket)
+
+
+@pytest.mark.parametrize(
+    ("host", "secret", "is_proxy"),
+    [
+        ("10.0.0.5", SECRET, True),
+        ("::ffff:10.0.0.5", SECRET, True),
+        ("10.0.0.6", SECRET, False),
+        ("127.0.0.1", SECRET, False),
+        ("", SECRET, False),
+        ("10.0.0.5", SECRET + "x", False),
+        ("10.0.0.5", "", False),
+        ("10.0.0.5", None, False),
+    ],
+)
+def test_another_machine_is_no_proxy(tmp_path: Path, host: str, secret: str | None, is_proxy: bool) -> None:
+    """Another node is not at the proxy's address, whatever it knows; at that address, it has to know the secret."""
+    file = tmp_path / "secret"
+    file.write_text(SECRET)
+    file.chmod(0o600)
+    persons.add(tmp_path, "ana", "member", 1)
+    proxy = trusted_proxy("Remote-User", "10.0.0.5", file, at_socket=False)
+    assert proxy is not None
+    headers = [(b"remote-user", b"ana"), *([] if secret is None else [(b"x-penstock-proxy", secret.encode())])]
+    request = Request({"type": "http", "headers": headers, "client": (host, 1) if host else None, "state": {}})
+    people = People(tmp_path / persons.PEOPLE)
+    if is_proxy:
+        found = proxy.person_of(request, people)
+        assert found is not None
+        assert found.name == "ana"
+    else:
+        with pytest.raises(RejectedProxy):
+            proxy.person_of(request, people)
 
 
 def test_a_secret_that_others_can_read(tmp_path: Path) -> None:
