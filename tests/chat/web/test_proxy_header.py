@@ -305,9 +305,9 @@ def test_a_stream_ends_with_its_person(front: Front) -> None:
 @pytest.mark.parametrize(
     ("header", "proxy", "secret", "at_socket", "expected"),
     [
-        ("Remote-User", None, False, True, "--proxy is missing"),
-        (None, "www-data", False, True, "--person-header is missing"),
-        (None, None, True, False, "--person-header is missing"),
+        ("Remote-User", None, False, True, "--person-header needs --proxy"),
+        (None, "www-data", False, True, "--proxy needs --person-header"),
+        (None, None, True, False, "--proxy-secret-file needs --person-header"),
         ("Remote-User", str(os.geteuid()), False, True, "the user of this server"),
         ("Remote-User", pwd.getpwuid(os.geteuid()).pw_name, False, True, "the user of this server"),
         ("Remote-User", "nobody-at-all", False, True, "names no user of this machine"),

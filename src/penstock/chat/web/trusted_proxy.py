@@ -112,8 +112,10 @@ def trusted_proxy(
     if header is None and proxy is None and secret_file is None:
         return None
     if header is None or proxy is None:
-        missing = "--person-header" if header is None else "--proxy"
-        raise UsageError(f"{missing} is missing", expected="--person-header NAME and --proxy, or none of them")
+        values = {"--person-header": header, "--proxy": proxy, "--proxy-secret-file": secret_file}
+        given = next(name for name, value in values.items() if value is not None)
+        missing = next(name for name, value in values.items() if value is None)
+        raise UsageError(f"{given} needs {missing}", expected="--person-header and --proxy, or none of them")
     if not HEADER_NAME.fullmatch(header) or TAKEN.fullmatch(header):
         raise UsageError(
             f"--person-header cannot be {shown(header)}", expected="the name of a header such as Remote-User"
