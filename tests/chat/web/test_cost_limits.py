@@ -152,6 +152,9 @@ def test_a_day(tmp_path: Path) -> None:
     spending = DailySpending(tmp_path / SPENDING, people, lambda: now)
     spending.add("ana", 0.75)
     spending.check("ana")
+    assert spending.left("ana") == pytest.approx(0.25)
+    spending.add("ana", 0.24995)
+    assert spending.left("ana") == 0  # no agent can be told a rest as small as this
     spending.add("ana", 0.5)
     with pytest.raises(TooMany, match=r"ana has reached the limit of \$1\.00 a day"):
         spending.check("ana")

@@ -19,6 +19,9 @@ from penstock.config.data import write_private
 SPENDING = "spending.json"
 """File of the data directory."""
 
+LEAST = 0.0001
+"""US dollars of the smallest rest that can be spent: less than any call of a model costs."""
+
 _log = logging.getLogger("penstock.gateway")
 
 
@@ -43,9 +46,11 @@ class DailySpending:
         self._fails = False
 
     def left(self, name: str) -> float | None:
-        """Return the US dollars that a person may still spend today; None if there is no limit."""
+        """Return the US dollars that a person may still spend today, rounded down; None if there is no limit."""
         most = self.limit(name)
-        return None if most is None else max(0.0, most - self._of_today().get(name, 0.0))
+        if most is None:
+            return None
+        return round(max(0, int((most - self._of_today().get(name, 0.0)) / LEAST)) * LEAST, 4)
 
     def limit(self, name: str) -> float | None:
         """Return the US dollars that a person may spend a day; None if there is no limit."""
