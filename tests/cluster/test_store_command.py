@@ -13,7 +13,7 @@ from postgres import Server
 
 from penstock.chat.store.postgres.store import PostgresStore
 from penstock.chat.store.protocol import Submitted, Trimmed
-from penstock.chat.store.rows import ChatRow, Directory, Heartbeat, TurnRow
+from penstock.chat.store.rows import ChatRow, Directory, Heartbeat, Share, TurnRow
 from penstock.chat.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.slow
@@ -102,8 +102,14 @@ ROW = ChatRow(
 )
 
 
+SHARES = [
+    Share("1", "full", "one", 5, 2**50, until=2, person="ana"),
+    Share("2", "empty", "two", 6, 2**50, details=True),
+]
+
+
 def test_the_chats_of_a_machine_are_copied(database: str, tmp_path: Path) -> None:
-    """All chats are copied with numbers, times, keys, turns and directories; a second copy changes nothing."""
+    """All chats are copied with numbers, times, keys, turns, shares and directories; a second copy changes nothing."""
     turns = [TurnRow(2, 4, 6, 7, b"two"), TurnRow(3, 7, 0, 8, b"three")]
 
     async def fill() -> None:
@@ -117,6 +123,8 @@ def test_the_chats_of_a_machine_are_copied(database: str, tmp_path: Path) -> Non
             await store.append("full", [b"8"], after=7, at=8, turns=[turns[1]])
             await store.trim("full", 3)
             await store.put_directory(Directory("/src", 3))
+            for share in SHARES:
+                await store.put_share(share)
 
     async def check() -> None:
         async with await PostgresStore.open(database, node="node-1") as store:
@@ -132,6 +140,7 @@ def test_the_chats_of_a_machine_are_copied(database: str, tmp_path: Path) -> Non
             assert await store.summary("full", limit=9) == (8, 8, turns)
             assert await store.submit("full", b"x", at=1, key="k") == Submitted(7, False)
             assert await store.list_directories() == [Directory("/src", 3)]
+            assert await store.list_shares() == SHARES
             assert await store.list_expired(before=8, max_bytes=None) == {"full": 6}
 
     asyncio.run(fill())

@@ -18,6 +18,7 @@ import httpx
 from penstock.chat.history.entries import Entry
 from penstock.chat.people.audit import AUDIT, Audit
 from penstock.chat.people.persons import PEOPLE, People
+from penstock.chat.people.spending import SPENDING, DailySpending
 from penstock.chat.runs.service import Runs
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.service import Service
@@ -138,7 +139,12 @@ class Gateway:
         self.security = Security(self.logins, hosts=hosts, origins=origins)
         async with await SqliteStore.open(self.folder / "chats.db") as self.store:
             self.service = await Service.open(
-                self.store, roots=[self.root], config=found, limits=limits, default_agent="scripted"
+                self.store,
+                roots=[self.root],
+                config=found,
+                limits=limits,
+                default_agent="scripted",
+                spending=DailySpending(self.folder / SPENDING, self.logins.people),
             )
             await self.service.places.trust(self.root)
             self.watches = Watches(self.service, self.metrics, max_clients=max_clients, pace=pace, linger=linger)

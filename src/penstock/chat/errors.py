@@ -47,6 +47,16 @@ class NotAllowed(ChatError):
     status = 403
 
 
+class NoSuchShare(ChatError):
+    """No share has this code or id, or it has expired."""
+
+    code = "not_found"
+    status = 404
+
+    def __init__(self) -> None:
+        super().__init__("this share does not exist, has expired or was revoked", help="ask for a new link")
+
+
 class NoSuchRun(ChatError):
     """No document or loop has this id, or it lacks the requested item."""
 

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from penstock.chat.people import persons
 from penstock.chat.people.audit import AUDIT, Audit
 from penstock.chat.people.persons import PEOPLE, Person, Role
+from penstock.chat.people.spending import dollars
 from penstock.cli.console import columns, notify, say
 from penstock.cli.link import new_link
-from penstock.cli.options import whole_number
+from penstock.cli.options import number, whole_number
 from penstock.cli.parser import Parser
 from penstock.cli.serve.client import ServerClient, ServerOptions, add_options, data_of
 from penstock.cli.sessions import when
@@ -44,6 +45,7 @@ class PeopleOptions(ServerOptions):
     name: str | None
     role: Role | None
     max_runs: int | None
+    max_cost_per_day: float | None
 
 
 def command(args: Sequence[str]) -> int:
@@ -63,7 +65,7 @@ def command(args: Sequence[str]) -> int:
     name = options.name
     if options.action == "add":
         role = options.role or "member"
-        token = persons.add(folder, name, role, now_ms(), max_runs=options.max_runs)
+        token = persons.add(folder, name, role, now_ms(), max_runs=options.max_runs, max_cost=options.max_cost_per_day)
         _record(folder, "person_added", name, role)
         _show_token(name, token, options)
     elif options.action == "token":
@@ -92,37 +94,44 @@ def parser() -> Parser:
     made.add_argument("--role", choices=get_args(Role), help=text)
     text = "turns of the person that may run or wait at once"
     made.add_argument("--max-runs", type=whole_number(ABOVE_0), metavar="N", help=text)
+    text = "US dollars that the person's turns may cost a day, as far as agents report them"
+    made.add_argument("--max-cost-per-day", type=number(ABOVE_0), metavar="USD", help=text)
     add_options(made)
     return made
 
 
 def as_text(people: Sequence[Person], now: int) -> str:
     """Return the people as a table."""
-    rows = [("person", "role", "turns at once", "added")]
-    rows.append(("owner", "owner", "", ""))
+    rows = [("person", "role", "turns at once", "cost a day", "added")]
+    rows.append(("owner", "owner", "", "", ""))
     for person in people:
         limit = "" if person.max_runs is None else str(person.max_runs)
-        rows.append((person.name, person.role, limit, when(person.added_at, now)))
+        cost = "" if person.max_cost is None else dollars(person.max_cost)
+        rows.append((person.name, person.role, limit, cost, when(person.added_at, now)))
     return columns(rows)
 
 
 def _check(options: PeopleOptions) -> None:
     if options.action is not None and options.name is None:
         raise UsageError(f"penstock people {options.action} needs the name of a person")
-    sets = options.role is not None or options.max_runs is not None
+    given = (options.role, options.max_runs, options.max_cost_per_day)
+    sets = any(it is not None for it in given)
     if sets and options.action not in ("add", "change"):
-        raise UsageError("--role and --max-runs belong to penstock people add and change")
+        raise UsageError("--role, --max-runs and --max-cost-per-day belong to penstock people add and change")
     if options.action == "change" and not sets:
-        raise UsageError("there is nothing to change", expected="--role or --max-runs")
+        raise UsageError("there is nothing to change", expected="--role, --max-runs or --max-cost-per-day")
 
 
 def _changed(person: Person, options: PeopleOptions) -> Person:
-    role, most = options.role or person.role, options.max_runs
-    return replace(person, role=role, max_runs=person.max_runs if most is None else most)
+    role, most, cost = options.role or person.role, options.max_runs, options.max_cost_per_day
+    most, cost = person.max_runs if most is None else most, person.max_cost if cost is None else cost
+    return replace(person, role=role, max_runs=most, max_cost=cost)
 
 
 def _limit(person: Person) -> str:
-    return "" if person.max_runs is None else f", with {person.max_runs} turns at once"
+    runs = [] if person.max_runs is None else [f"{person.max_runs} turns at once"]
+    cost = [] if person.max_cost is None else [f"{dollars(person.max_cost)} a day"]
+    return f", with {' and '.join([*runs, *cost])}" if runs or cost else ""
 
 
 def _record(folder: Path, what: str, name: str, role: str = "") -> None:

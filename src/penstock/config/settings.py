@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import msgspec
 
 from penstock.config.notify import NOTIFY, Webhook, mistakes
-from penstock.config.rules import ABOVE_0, MAX_EXACT_INTEGER, Rule, one_of, whole
+from penstock.config.rules import ABOVE_0, MAX_EXACT_INTEGER, SECONDS, Rule, one_of, whole
 from penstock.config.run_keys import LEVELS, RUN, is_lower, is_smaller
 from penstock.errors import ConfigError, nearest
 
@@ -68,6 +68,13 @@ OUTPUT: dict[str, Rule] = {
     "detail": _one_of("quiet", "minimal", "normal", "verbose"),
 }
 HISTORY: dict[str, Rule] = {"keep": _switch, "record": _switch, "days": whole(1, MAX_EXACT_INTEGER)}
+SERVE: dict[str, Rule] = {
+    "person_header": _text,
+    "proxy": _text,
+    "proxy_secret_file": _text,
+    "turn_timeout": SECONDS,
+    "turn_max_cost": ABOVE_0,
+}
 RUN_RULES: KeyPath = ("run", "rules")
 LOOP: dict[str, Rule] = {
     "check": _words,
@@ -183,6 +190,11 @@ class Config(msgspec.Struct):
     def output(self, key: str) -> Any:
         """Return a value of `[output]`."""
         return self.settings[("output", key)].value
+
+    def serve(self, key: str) -> Any:
+        """Return a value of `[serve]`; None if there is none."""
+        found = self.settings.get(("serve", key))
+        return None if found is None else found.value
 
     @property
     def keeps_history(self) -> bool:
@@ -377,7 +389,7 @@ def _forbidden(path: KeyPath, value: Any, config: Config) -> str:
         case ("history", "record") if value is not False:
             return "history.record is true; a file of the project can only set false"
         # `days` removes recordings of other directories too.
-        case ("history", "days") | ("run", "network_hosts") | ("notify",):
+        case ("history", "days") | ("run", "network_hosts") | ("notify",) | ("serve", _):
             return f"{dotted(path)} is the user's alone; a file of the project cannot set it"
     return ""
 
@@ -400,7 +412,7 @@ def _leaves(data: dict[str, Any], above: KeyPath = ()) -> Iterator[tuple[KeyPath
 
 def _is_table(path: KeyPath) -> bool:
     match path:
-        case ("json_streaming" | "output" | "history" | "run" | "agents" | "loop",) | ("agents", _):
+        case ("json_streaming" | "output" | "history" | "run" | "serve" | "agents" | "loop",) | ("agents", _):
             return True
         case ("loop", "work" | "review" | "judge"):
             return True
@@ -435,6 +447,10 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:  # noqa: C901, PLR0912
             if key not in HISTORY:
                 return _unknown(path, HISTORY), False
             rule = HISTORY[key]
+        case ("serve", key):
+            if key not in SERVE:
+                return _unknown(path, SERVE), False
+            rule = SERVE[key]
         case ("run", "rules"):
             from penstock.config import run_rules
 
@@ -459,7 +475,7 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:  # noqa: C901, PLR0912
         case ("notify",):
             return _wrong_webhook(value)
         case (
-            ("json_streaming" | "output" | "history" | "run" | "agents" | "loop",)
+            ("json_streaming" | "output" | "history" | "run" | "serve" | "agents" | "loop",)
             | ("agents" | "loop", _)
             | ("agents", _, "json_streaming" | "env" | "events")
         ):
@@ -469,7 +485,9 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:  # noqa: C901, PLR0912
                 return _unknown(path, [*AGENT, "env", "events", "json_streaming"]), False
             rule = AGENT[key]
         case _:
-            return _unknown(path, ["json_streaming", "output", "history", "run", "loop", "notify", "agents"]), False
+            return _unknown(
+                path, ["json_streaming", "output", "history", "run", "serve", "loop", "notify", "agents"]
+            ), False
     if not rule.fits(value):
         return f"{dotted(path)} is {shown(value)}; expected {rule.expected}", False
     return "", True

@@ -313,7 +313,7 @@ def test_a_turn_that_waits_again_does_not_begin_again(place: StoreFile) -> None:
     """A restored store can have a turn as it was before it began: it is ended, and no second run is made of it."""
     runs: list[str] = []
 
-    def never(chat: ChatRow, prompt: str) -> Run:
+    def never(chat: ChatRow, prompt: str, max_cost: float | None) -> Run:
         runs.append(prompt)
         raise AssertionError("a second run")
 

@@ -26,7 +26,16 @@ from penstock.chat.store.columns import (
     values_by_name,
 )
 from penstock.chat.store.logins import Browser
-from penstock.chat.store.rows import ChatChanges, ChatFields, ChatRow, ChatSettings, Directory, Heartbeat, TurnRow
+from penstock.chat.store.rows import (
+    ChatChanges,
+    ChatFields,
+    ChatRow,
+    ChatSettings,
+    Directory,
+    Heartbeat,
+    Share,
+    TurnRow,
+)
 
 FIRST: dict[type[msgspec.Struct], str] = {
     ChatRow: "id str; agent str; cwd str; created_at int; model str?; title str?; allow str 'default';"
@@ -34,6 +43,8 @@ FIRST: dict[type[msgspec.Struct], str] = {
     TurnRow: "turn int; first int; last int; at int; view bytes",
     Directory: "path str; trusted_at int; person str 'owner'",
     Browser: "id str; secret str; name str; secure bool; created_at int; used_at int; person str 'owner'",
+    Share: "id str; chat str; secret str; created_at int; expires_at int; until int?; details bool False;"
+    " person str 'owner'",
 }
 """Columns that databases have had from the first form on; a question mark: NULL, else the default if there is one."""
 

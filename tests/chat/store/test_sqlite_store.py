@@ -25,7 +25,7 @@ from penstock.chat.store import sqlite as sqlite_store
 from penstock.chat.store.columns import additions
 from penstock.chat.store.database import StoreHeld, caution, failure
 from penstock.chat.store.protocol import Ahead, Conflict, StoreClosed, StoreFailed, Trimmed, clock
-from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Share, TurnRow
 from penstock.chat.store.schema import OtherForm
 from penstock.chat.store.sqlite import LARGEST_ENTRY, SqliteStore
 from penstock.chat.store.writer import Readers, StoreWrite
@@ -363,6 +363,23 @@ def test_a_file_gets_the_columns_that_it_lacks(place: Any) -> None:
         async with await place.open() as store:
             assert await store.get_chat("b") == ChatRow("b", "claude", "/", 1, home="node-1", person="ana")
             assert await store.list_directories() == [Directory("/src", 1, "ana")]
+
+    asyncio.run(check())
+
+
+def test_a_file_gets_the_table_that_it_lacks(place: Any) -> None:
+    """A file from before shares has all of its chats, and keeps shares from then on."""
+    asyncio.run(_open_and_close(place, "a"))
+    place.execute("DROP TABLE shares")
+    share = Share("1", "a", "secret", 1, 2)
+
+    async def check() -> None:
+        async with await place.open() as store:
+            assert await store.get_chat("a") == ChatRow("a", "claude", "/", 1)
+            assert await store.list_shares() == []
+            await store.put_share(share)
+        async with await place.open() as store:
+            assert await store.find_share("secret") == share
 
     asyncio.run(check())
 

@@ -33,7 +33,7 @@ from penstock.chat.store.protocol import (
     check_entries,
     check_number,
 )
-from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Share, TurnRow
 from penstock.chat.store.state import StoreState
 from penstock.errors import UsageError
 
@@ -79,6 +79,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self.chats: dict[str, MemoryChat] = {}
         self.directories: dict[str, Directory] = {}
+        self.shares: dict[str, Share] = {}
         self.subscriptions: list[MemorySubscription] = []
         self.closed = False
         self.state = StoreState()
@@ -215,6 +216,7 @@ class MemoryStore:
     async def delete_chat(self, chat: str) -> None:
         self.of(chat)
         del self.chats[chat]
+        self.shares = {id: it for id, it in self.shares.items() if it.chat != chat}
         self.notify_of_row(chat)
 
     async def summary(self, chat: str, *, limit: int) -> Summary:
@@ -244,6 +246,20 @@ class MemoryStore:
 
     async def delete_directory(self, path: str) -> None:
         self.directories.pop(path, None)
+
+    async def list_shares(self) -> list[Share]:
+        return sorted(self.shares.values(), key=lambda share: (share.created_at, share.id))
+
+    async def find_share(self, secret: str) -> Share | None:
+        return next((share for share in self.shares.values() if share.secret == secret), None)
+
+    async def put_share(self, share: Share) -> None:
+        self.of(share.chat)
+        kept = {id: it for id, it in self.shares.items() if it.expires_at > share.created_at}
+        self.shares = {**kept, share.id: share}
+
+    async def delete_share(self, id: str) -> None:
+        self.shares.pop(id, None)
 
 
 def opener(store: Any) -> conformance.Open:
@@ -543,6 +559,15 @@ class DropsHeartbeats(MemoryStore):
         return replace(await super().get_chat(chat), heartbeat=None)
 
 
+class KeepsShares(MemoryStore):
+    """Leaves the shares of a chat that is deleted."""
+
+    async def delete_chat(self, chat: str) -> None:
+        kept = self.shares
+        await super().delete_chat(chat)
+        self.shares = kept
+
+
 class KeepsDirectories(MemoryStore):
     """Removes nothing."""
 
@@ -653,6 +678,7 @@ WRONG: list[tuple[type[MemoryStore], str]] = [
     (ReplacesRows, "changes_leave_other_fields"),
     (DropsHeartbeats, "chats_are_rows"),
     (KeepsDirectories, "directories_are_rows"),
+    (KeepsShares, "shares_are_rows"),
     (ExpiresOpen, "old_turns_expire"),
     (Racing, "writers_race"),
     (Silent, "subscribers_miss_nothing"),

@@ -20,6 +20,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         '<script type="importmap">{"imports": {"marked": "/vendor/marked.js"}}</script><script src="/app.js"></script>'
     )
     (folder / "index.html").write_text(f"<!doctype html><title>Penstock</title>{script}")
+    (folder / "shared.html").write_text(f"<!doctype html><title>A shared chat</title>{script}")
     (folder / "app.js").write_text("export {};\n")
     (folder / "base.css").write_text("body {}\n")
     (folder / "favicon.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")

@@ -518,7 +518,7 @@ def test_schemas_have_plain_names(client: httpx.Client) -> None:
 def test_what_is_absent_is_nothing(client: httpx.Client) -> None:
     """A field that may be absent from an answer has a default that is null, false, 0 or empty."""
     schemas = client.get("/api/openapi.json").json()["components"]["schemas"]
-    given = {"NewChat", "Heartbeat"}  # requests; and a heartbeat in an answer is whole
+    given = {"NewChat", "NewShare", "Heartbeat"}  # requests; and a heartbeat in an answer is whole
     defaults = {
         f"{name}.{field}": schema["default"]
         for name, facts in schemas.items()
@@ -533,7 +533,7 @@ def test_the_page_of_the_docs_has_every_address() -> None:
     table = DOCS.read_text("utf-8").split("## Addresses")[1].split("\n## ")[0].split("CHAT:")[0]
     told = set(re.findall(r"^\| `([A-Z]+) ([^`?]+)(?:\?[^`]*)?` \|", table, re.MULTILINE))
     ids = {"/ai/AGENT": "/ai/{agent}", "/ai/FOREIGN": "/ai/{foreign}", "/browsers/ID": "/browsers/{browser}"}
-    ids |= {"/runs/ID": "/runs/{run}", "/nodes/NAME": "/nodes/{node}"}
+    ids |= {"/shares/ID": "/shares/{share}", "/runs/ID": "/runs/{run}", "/nodes/NAME": "/nodes/{node}"}
     ids |= {
         "/steps/N/": "/steps/{step}/",
         "/rounds/N/": "/rounds/{round}/",

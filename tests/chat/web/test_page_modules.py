@@ -207,3 +207,14 @@ def test_languages_that_the_page_names_are_fetched(vendor: ModuleType) -> None:
     source = (PAGE / "markdown/languages.js").read_text("utf-8")
     table = source[source.index("const LANGUAGES") : source.index("const OWN_NAMES")]
     assert tuple(re.findall(r"^  (\w+): \[", table, re.MULTILINE)) == vendor.LANGUAGES
+
+
+def test_the_page_of_a_share_imports_what_the_page_does() -> None:
+    """Both pages name the same files, as browsers load no import map from a file."""
+
+    def imports(name: str) -> dict[str, str]:
+        (text,) = re.findall(r'<script type="importmap">(.*?)</script>', (PAGE / name).read_text("utf-8"), re.DOTALL)
+        found: dict[str, str] = json.loads(text)["imports"]
+        return found
+
+    assert imports("shared.html") == imports("index.html")

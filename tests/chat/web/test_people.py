@@ -25,10 +25,10 @@ CHATS = {"owner/private": ("", "private"), "ana/private": ("ana", "private"), "a
 """Chats of the test by name: whose each is, and who sees it."""
 
 # Who may send what, written down a second time: by the name of the operation.
-ANYBODY = {"health", "ready", "log_in"}
+ANYBODY = {"health", "ready", "log_in", "shared_chat", "shared_details"}
 SIGNED_IN = {
     "document", "log_out", "browsers", "revoke", "link", "about", "agents", "workspaces", "nodes", "chats", "find",
-    "list_runs", "models", "ui_stream",
+    "list_runs", "list_shares", "models", "ui_stream",
 }  # fmt: skip
 WRITERS = {"create", "complete_chat", "ui_chat", "ui_chat_with", "ui_stop"}
 OWNERS = {
@@ -37,7 +37,7 @@ OWNERS = {
 }  # fmt: skip
 READS = {"chat", "turns", "details", "trajectory", "turn_entries", "events"}
 WRITES = {"change", "prompt", "stop", "release", "answer"}
-DECIDES = {"delete"}
+DECIDES = {"delete", "share", "revoke_share"}
 
 
 def expected(person: str, address: Address, chat: str) -> str:
@@ -108,7 +108,7 @@ def send(client: httpx.Client, address: Address, chat: str) -> httpx.Response:
     path = address.path.replace("{chat}", chat)
     for name in ("turn", "step", "round", "candidate"):
         path = path.replace(f"{{{name}}}", "999")
-    for name in ("browser", "run", "agent", "foreign", "node"):
+    for name in ("browser", "run", "agent", "foreign", "node", "share"):
         path = path.replace(f"{{{name}}}", "nobody")
     given: dict[str, Any] = {} if address.body is None else {"json": {"no_such_field": 1}}
     if address.media == "text/event-stream" and address.method == "GET":

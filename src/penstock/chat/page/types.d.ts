@@ -352,6 +352,11 @@ declare namespace Api {
     landed?: string | null;
   }
 
+  interface MadeShare {
+    share: ShareView;
+    url: string;
+  }
+
   interface NewChat {
     agent?: string | null;
     cwd?: string | null;
@@ -366,6 +371,12 @@ declare namespace Api {
 
   interface NewLink {
     person?: string | null;
+  }
+
+  interface NewShare {
+    until?: number | null;
+    details?: boolean;
+    days?: number;
   }
 
   interface NoBody {
@@ -514,6 +525,41 @@ declare namespace Api {
     shortened?: number;
     text?: string;
     round?: number;
+  }
+
+  interface ShareView {
+    id: string;
+    chat: string;
+    created_at: number;
+    expires_at: number;
+    until: number | null;
+    details: boolean;
+    person: string;
+  }
+
+  interface SharedChat {
+    title: string | null;
+    agent: string;
+    expires_at: number;
+    until: number | null;
+    details: boolean;
+    turns: Array<SharedTurn>;
+    earlier: boolean;
+  }
+
+  interface SharedDetails {
+    whole: boolean;
+    items: Array<Thought | Said | Called | Noticed | Planned | Asked>;
+  }
+
+  interface SharedTurn {
+    turn: number;
+    prompt: string;
+    by: "answer" | "heartbeat" | "person";
+    state: "completed" | "queued" | "running";
+    asked_at: number;
+    text: string;
+    outcome: "cancelled" | "cut_off" | "empty" | "error" | "ok" | "timed_out" | null;
   }
 
   interface Snapshot {

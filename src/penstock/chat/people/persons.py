@@ -54,6 +54,8 @@ class Person(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """Time in milliseconds since 1970."""
     max_runs: int | None = None
     """Maximum number of their turns that run or wait at once; None for no limit of their own."""
+    max_cost: float | None = None
+    """Most that their turns may cost a day, in US dollars; None for no limit."""
 
 
 OWNING = Person(OWNER, "owner")
@@ -167,7 +169,9 @@ def check_name(name: str) -> str:
     return name
 
 
-def add(folder: Path, name: str, role: Role, now: int, *, max_runs: int | None = None) -> str:
+def add(
+    folder: Path, name: str, role: Role, now: int, *, max_runs: int | None = None, max_cost: float | None = None
+) -> str:
     """Add a person, and return their token. It is kept as a hash, so it can be shown this once.
 
     Raises:
@@ -179,7 +183,7 @@ def add(folder: Path, name: str, role: Role, now: int, *, max_runs: int | None =
             raise UsageError(f"there is a person named {name}", help=f"penstock people token {name} makes a new token")
         if len(people) >= MAX_PEOPLE:
             raise UsageError(f"there are {MAX_PEOPLE} people, and no more can be added")
-        people[check_name(name)] = Person(name, role, digest_of(token), now, max_runs)
+        people[check_name(name)] = Person(name, role, digest_of(token), now, max_runs, max_cost)
     return token
 
 

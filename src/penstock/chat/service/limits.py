@@ -13,6 +13,10 @@ class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     max_runs: int = 4
     """Agents at work at once; one that waits for a person does not count. Each needs some hundred megabytes."""
+    max_turn_seconds: float | None = None
+    """Time of a turn, without that in which it waits for a person (`--turn-timeout`); None for no limit."""
+    max_turn_cost: float | None = None
+    """US dollars of a turn, as far as its agent reports them (`--turn-max-cost`); None for no limit."""
     max_queue: int = 20
     """Maximum number of queued turns of a chat. Only a faulty program sends more."""
     max_chats: int = 10_000

@@ -17,6 +17,7 @@ from penstock.adapter import Allow
 from penstock.chat.errors import Conflicting, Invalid, NoSuchChat
 from penstock.chat.history.entries import OWNER, Numbered
 from penstock.chat.history.frames import TurnView
+from penstock.chat.people.spending import DailySpending
 from penstock.chat.service.agents.launch import Starter
 from penstock.chat.service.agents.offered import Agents
 from penstock.chat.service.agents.workspaces import Workspaces
@@ -31,6 +32,7 @@ from penstock.chat.service.node_work import NodeWork
 from penstock.chat.service.nodes import ThisNode
 from penstock.chat.service.places import Places
 from penstock.chat.service.shared import Shared
+from penstock.chat.service.shares import Shares
 from penstock.chat.service.slots import Slots
 from penstock.chat.service.store_checks import check_again
 from penstock.chat.service.validation import (
@@ -82,6 +84,7 @@ class Service:
         self._sleep = sleep
         self._chats = Chats(shared, self._start)
         self._search = Search()
+        self.shares: Shares = Shares(shared.store, self._chats, shared.now)
         self._scheduler = Scheduler(self._chats, shared.changed, shared.now, sleep)
         self._tasks: set[asyncio.Task[None]] = set()
         self.node: NodeWork = NodeWork(self._chats, shared, workspaces)
@@ -106,6 +109,7 @@ class Service:
         this_node: ThisNode | None = None,
         hidden: Iterable[str] = (),
         url: str = "",
+        spending: DailySpending | None = None,
     ) -> Service:
         """Recover the chats of the store: end and mark turns that a crash cut off, and continue with those that wait.
 
@@ -114,6 +118,7 @@ class Service:
         and `sleep` (seconds) are the clock of entries, heartbeats and retention. `history` lists the runs; None: not.
         `this_node`: the turns that this process works on; None: all. `hidden`: files and directories that confined
         agents do not see. `url`: address of the server, for the links of webhooks; "" for none.
+        `spending`: what persons have spent today; None: they have no limits.
 
         Raises:
             StoreFailed: the store cannot be read.
@@ -124,10 +129,20 @@ class Service:
         if not workspaces.roots and not this_node.by_jobs:
             raise UsageError("there is no root", expected="a directory below which agents may work")
         given = dict(os.environ if environ is None else environ)
-        starter = Starter(config, workspaces, given, extra_env, run_limits or lifecycle.Limits(), default_agent, hidden)
         limits = limits or ServiceLimits()
+        starter = Starter(
+            config,
+            workspaces,
+            given,
+            extra_env,
+            run_limits or lifecycle.Limits(),
+            default_agent,
+            hidden,
+            limits.max_turn_seconds,
+        )
         webhooks = Webhooks(config.webhooks, url=url, now=now)
         shared = Shared(store, limits, starter.run, now, history, this_node, Slots(limits.max_runs), webhooks)
+        shared.spending = spending or DailySpending()
         service = cls(shared, starter, workspaces, sleep)
         subscription = store.subscribe()
         await service._chats.recover()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from penstock.chat.errors import ShuttingDown
+from penstock.chat.people.spending import DailySpending
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.nodes import ThisNode
@@ -24,8 +25,9 @@ class Shared(msgspec.Struct):
 
     store: ChatStore
     limits: ServiceLimits
-    run: Callable[[ChatRow, str], Run]
-    """Function that makes a run of a prompt; it raises what `Agent.run` raises, or an error for the caller."""
+    run: Callable[[ChatRow, str, float | None], Run]
+    """Function that makes a run of a prompt, with a limit of its cost; it raises what `Agent.run` raises, or an error
+    for the caller."""
     now: Callable[[], int]
     """Clock: milliseconds since 1970."""
     history: History | None
@@ -34,6 +36,7 @@ class Shared(msgspec.Struct):
     slots: Slots
     """Slots: one for each agent that may be at work."""
     webhooks: Webhooks
+    spending: DailySpending = msgspec.field(default_factory=DailySpending)
     counters: Counters = msgspec.field(default_factory=Counters)
     changed: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     """Event to set when a chat begins or ends something, or gets another heartbeat."""

@@ -28,7 +28,7 @@ from penstock.chat.store.protocol import (
     Trimmed,
     UnknownChat,
 )
-from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Heartbeat, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Heartbeat, Share, TurnRow
 from penstock.errors import UsageError
 
 Open = Callable[[], AbstractAsyncContextManager[ChatStore]]
@@ -359,6 +359,34 @@ async def directories_are_rows(make: Open, chat: str) -> None:
         _same("directories", [it for it in await store.list_directories() if it.path.startswith(f"/{chat}/")], [two])
 
 
+async def shares_are_rows(make: Open, chat: str) -> None:
+    """Check that shares are added, found, listed and removed, and deleted with their chat or once they have expired."""
+    async with make() as store:
+        one = Share(f"{chat}-1", chat, f"{chat}-secret-1", 100, 200, until=3, details=True, person="ana")
+        await _raises(UnknownChat, store.put_share(one))
+        await store.create_chat(_row(chat))
+        two = Share(f"{chat}-2", chat, f"{chat}-secret-2", 150, 2**50)
+        for share in (one, two):
+            await store.put_share(share)
+
+        async def listed() -> list[Share]:
+            return [it for it in await store.list_shares() if it.chat == chat]
+
+        _same("shares", await listed(), [one, two])
+        _same("a share by its secret", await store.find_share(one.secret), one)
+        _same("no share", await store.find_share(one.id), None)
+        three = replace(two, id=f"{chat}-3", secret=f"{chat}-secret-3", created_at=200)
+        await store.put_share(three)
+        _same("shares once one has expired", await listed(), [two, three])
+        await store.delete_share(two.id)
+        await store.delete_share(two.id)
+        _same("shares without one", await listed(), [three])
+    async with make() as store:
+        _same("a share after opening the store again", await store.find_share(three.secret), three)
+        await store.delete_chat(chat)
+        _same("a share of a deleted chat", await store.find_share(three.secret), None)
+
+
 async def old_turns_expire(make: Open, chat: str) -> None:
     """Check which turns expire: those that ended before a time, and the oldest if entries are too many.
 
@@ -537,6 +565,7 @@ CHECKS: tuple[Check, ...] = (
     chats_are_rows,
     changes_leave_other_fields,
     directories_are_rows,
+    shares_are_rows,
     old_turns_expire,
     writers_race,
     subscribers_miss_nothing,

@@ -28,7 +28,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Share, TurnRow
 from penstock.chat.store.state import StoreState
 from penstock.errors import TransportError, UsageError
 
@@ -417,6 +417,28 @@ class ChatStore(Protocol):
 
     async def delete_directory(self, path: str) -> None:
         """Remove a directory, if the store has it."""
+        ...
+
+    # --- shares ---
+
+    async def list_shares(self) -> list[Share]:
+        """Return all shares, the oldest first. Some may have expired."""
+        ...
+
+    async def find_share(self, secret: str) -> Share | None:
+        """Return the share with this secret, which may have expired; None if there is none."""
+        ...
+
+    async def put_share(self, share: Share) -> None:
+        """Add a share, which is deleted with its chat, and drop those that had expired when it was made.
+
+        Raises:
+            UnknownChat: there is no such chat.
+        """
+        ...
+
+    async def delete_share(self, id: str) -> None:
+        """Remove a share, if the store has it."""
         ...
 
 

@@ -103,3 +103,21 @@ class Directory(msgspec.Struct, frozen=True):
     trusted_at: int
     """Time of the decision, in milliseconds since 1970."""
     person: str = OWNER
+
+
+class Share(msgspec.Struct, frozen=True):
+    """Link that shows one chat to whoever has it. Times are milliseconds since 1970."""
+
+    id: str
+    """Id in requests. It is not derived from the code of the link."""
+    chat: str
+    secret: str
+    """SHA-256 of the code of the link."""
+    created_at: int
+    expires_at: int
+    until: int | None = None
+    """Last turn that it shows; None for the whole chat, also what is yet to come."""
+    details: bool = False
+    """True if it also shows what the agent did: its thoughts and calls of tools."""
+    person: str = OWNER
+    """Person who made it."""

@@ -6,14 +6,14 @@ The columns of chats, turns and directories follow from their structs. A file th
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import msgspec
 
 from penstock.chat.store.columns import SQLITE, additions, definitions
 from penstock.chat.store.protocol import StoreFailed
-from penstock.chat.store.rows import ChatRow, Directory, TurnRow
+from penstock.chat.store.rows import ChatRow, Directory, Share, TurnRow
 from penstock.errors import UsageError
 
 APPLICATION = int.from_bytes(b"Pstk", "big")
@@ -66,7 +66,7 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
         )
     for pragma in ("synchronous=FULL", "fullfsync=1", f"journal_size_limit={MAX_WAL_BYTES}"):
         connection.execute(f"PRAGMA {pragma}")
-    missing = missing_columns(connection) if tables else TABLES
+    missing = [*missing_tables(tables), *missing_columns(connection)] if tables else TABLES
     if missing:
         _change(connection, missing)
     # A file that is not writable fails now, not at the first append.
@@ -74,12 +74,18 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("ROLLBACK")
 
 
+def missing_tables(tables: Collection[str]) -> list[str]:
+    """Return the statements that create the tables which a file of the same form may lack."""
+    return [] if "shares" in tables else SHARES
+
+
 def missing_columns(connection: sqlite3.Connection) -> list[str]:
     """Return the statements that add missing columns to the tables. Rows that exist get the defaults of the fields."""
     return [
         f"ALTER TABLE {table} ADD COLUMN {added}"
         for table, row in ROWS.items()
-        for added in additions(row, SQLITE, [found[1] for found in connection.execute(f"PRAGMA table_info({table})")])
+        if (present := [found[1] for found in connection.execute(f"PRAGMA table_info({table})")])
+        for added in additions(row, SQLITE, present)
     ]
 
 
@@ -97,8 +103,15 @@ def _change(connection: sqlite3.Connection, statements: Sequence[str]) -> None:
         raise
 
 
-ROWS: dict[str, type[msgspec.Struct]] = {"chats": ChatRow, "turns": TurnRow, "directories": Directory}
+ROWS: dict[str, type[msgspec.Struct]] = {"chats": ChatRow, "turns": TurnRow, "directories": Directory, "shares": Share}
 """Tables whose columns follow from a struct, besides those that `TABLES` names."""
+
+SHARES = [
+    f"CREATE TABLE shares ({definitions(Share, SQLITE)}, PRIMARY KEY (id)) STRICT, WITHOUT ROWID",
+    "CREATE UNIQUE INDEX shares_by_secret ON shares (secret)",
+]
+"""Statements for a table that files of this form had not from the beginning: a Penstock that does not know it can use
+the file."""
 
 TABLES = [
     # `trimmed` is the number up to which entries were dropped. The last number is that of the last entry, or `trimmed`:
@@ -132,5 +145,6 @@ TABLES = [
         PRIMARY KEY (chat, turn)
     ) STRICT""",
     f"CREATE TABLE directories ({definitions(Directory, SQLITE)}, PRIMARY KEY (path)) STRICT, WITHOUT ROWID",
+    *SHARES,
 ]
 """Statements that create the tables."""

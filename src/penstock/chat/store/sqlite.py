@@ -30,7 +30,7 @@ from penstock.chat.store.protocol import (
     check_entries,
     check_number,
 )
-from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Share, TurnRow
 from penstock.chat.store.state import CHECK_BYTES, StoreState
 from penstock.chat.store.subscriptions import StoreSubscription
 from penstock.chat.store.tables import Statements
@@ -275,6 +275,26 @@ class SqliteStore:
     async def delete_directory(self, path: str) -> None:
         """As `ChatStore.delete_directory`."""
         await self._change(lambda changes: changes.delete_directory(path))
+
+    # --- shares ---
+
+    async def list_shares(self) -> list[Share]:
+        """As `ChatStore.list_shares`."""
+        found: list[Share] = await self._read(tables.list_shares)
+        return found
+
+    async def find_share(self, secret: str) -> Share | None:
+        """As `ChatStore.find_share`."""
+        found: Share | None = await self._read(tables.find_share, secret)
+        return found
+
+    async def put_share(self, share: Share) -> None:
+        """As `ChatStore.put_share`."""
+        await self._change(lambda changes: changes.put_share(share))
+
+    async def delete_share(self, id: str) -> None:
+        """As `ChatStore.delete_share`."""
+        await self._change(lambda changes: changes.delete_share(id))
 
     # --- inside ---
 

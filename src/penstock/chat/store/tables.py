@@ -20,7 +20,7 @@ from penstock.chat.store.protocol import (
     Trimmed,
     UnknownChat,
 )
-from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Share, TurnRow
 from penstock.chat.store.schema import REWRITE
 from penstock.errors import UsageError
 
@@ -34,10 +34,12 @@ SHRINK_PAGES = 2000
 """Pages that one change returns to the disk."""
 
 CHAT_COLUMNS, TURN_COLUMNS, DIRECTORY_COLUMNS = names(ChatRow), names(TurnRow), names(Directory)
+SHARE_COLUMNS = names(Share)
 
 INSERT_CHAT = insert("chats", ChatRow)
 PUT_TURN = insert("turns", TurnRow, "chat", "bytes", replaces=True)
 PUT_DIRECTORY = insert("directories", Directory, replaces=True)
+INSERT_SHARE = insert("shares", Share)
 
 
 @dataclass(slots=True)
@@ -161,6 +163,7 @@ class Statements:
         key = self._head(chat).key
         for table in ("entries", "keys", "turns"):
             self._connection.execute(f"DELETE FROM {table} WHERE chat = ?", (key,))
+        self._connection.execute("DELETE FROM shares WHERE chat = ?", (chat,))
         self._connection.execute("DELETE FROM chats WHERE key = ?", (key,))
         del self._heads[chat]
         self.changed.add(chat)
@@ -172,6 +175,16 @@ class Statements:
     def delete_directory(self, path: str) -> None:
         """Remove a directory."""
         self._connection.execute("DELETE FROM directories WHERE path = ?", (path,))
+
+    def put_share(self, share: Share) -> None:
+        """Add a share, and drop those that had expired when it was made."""
+        self._head(share.chat)
+        self._connection.execute("DELETE FROM shares WHERE expires_at <= ?", (share.created_at,))
+        self._connection.execute(INSERT_SHARE, sqlite_values(share))
+
+    def delete_share(self, id: str) -> None:
+        """Remove a share."""
+        self._connection.execute("DELETE FROM shares WHERE id = ?", (id,))
 
     def _head(self, chat: str) -> Head:
         head = self._heads.get(chat)
@@ -338,3 +351,15 @@ def list_directories(connection: sqlite3.Connection) -> list[Directory]:
     """Read all directories."""
     rows = connection.execute(f"SELECT {DIRECTORY_COLUMNS} FROM directories ORDER BY path")
     return [from_sqlite(row, Directory) for row in rows]
+
+
+def list_shares(connection: sqlite3.Connection) -> list[Share]:
+    """Read all shares."""
+    rows = connection.execute(f"SELECT {SHARE_COLUMNS} FROM shares ORDER BY created_at, id")
+    return [from_sqlite(row, Share) for row in rows]
+
+
+def find_share(connection: sqlite3.Connection, secret: str) -> Share | None:
+    """Read the share with this secret."""
+    row = connection.execute(f"SELECT {SHARE_COLUMNS} FROM shares WHERE secret = ?", (secret,)).fetchone()
+    return None if row is None else from_sqlite(row, Share)

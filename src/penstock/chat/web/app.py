@@ -10,13 +10,14 @@ from starlette.requests import Request
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from penstock.chat.service.share_view import SHARED
 from penstock.chat.web import openapi, schemas, security
 from penstock.chat.web.audited import Audited
 from penstock.chat.web.errors import MethodNotAllowed, NotFound
 from penstock.chat.web.handlers import Api
 from penstock.chat.web.middleware import NAMED, PRIVATE, Middleware
 from penstock.chat.web.routes import ADDRESSES, PAGES, Address
-from penstock.chat.web.static import INDEX, PageFiles
+from penstock.chat.web.static import INDEX, SHARED_INDEX, PageFiles
 from penstock.config.rules import NODE_NAME_PATTERN
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -31,6 +32,7 @@ IDS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "browser": (ID, str),
     "chat": (ID, str),
     "run": (ID, str),
+    "share": (ID, str),
     "agent": (ID, str),
     "foreign": (FOREIGN_ID, str),
     "node": (NODE_NAME_PATTERN, str),
@@ -46,9 +48,10 @@ def make_app(api: Api, files: PageFiles) -> Middleware:
     api.openapi = openapi.document()
     routes = [Route(path, _Place(api, path, methods)) for path, methods in _by_path().items()]
     routes += [Route(path, _PageAt(files, path)) for path in PAGES]
+    routes.append(Route(SHARED, _PageAt(files, SHARED, SHARED_INDEX)))
     router = Router(routes, redirect_slashes=False, default=_Files(files))
     public = {(address.method, address.path) for address in ADDRESSES if address.public}
-    return Middleware(router, api.security, api.watches, public, security.headers(files.inline_scripts))
+    return Middleware(router, api.security, api.watches, public, security.headers(files.inline_scripts), api.audit)
 
 
 def _by_path() -> dict[str, dict[str, Address]]:
@@ -92,14 +95,15 @@ class _Place:
 class _PageAt:
     """ASGI application to serve the page at each path of its views."""
 
-    def __init__(self, files: PageFiles, path: str) -> None:
+    def __init__(self, files: PageFiles, path: str, name: str = INDEX) -> None:
         self._files = files
         self._path = path
+        self._name = name
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[NAMED] = self._path
         _ids(scope)
-        await _serve(self._files, f"/{INDEX}", scope, receive, send)
+        await _serve(self._files, f"/{self._name}", scope, receive, send)
 
 
 class _Files:

@@ -22,6 +22,7 @@ DETAILS: dict[type[schemas.Body], tuple[str, ...]] = {
     schemas.Trust: ("path", "home"),
     schemas.NewChat: ("agent", "cwd", "allow", "visibility"),
     schemas.Changes: ("agent", "model", "allow", "visibility"),
+    schemas.NewShare: ("until", "details", "days"),
     schemas.Stop: ("turn", "queued"),
     schemas.StopRun: ("now",),
     schemas.LandRun: ("squash",),

@@ -17,16 +17,17 @@ from starlette.types import ASGIApp
 from penstock import events as ev
 from penstock._version import __version__
 from penstock.adapter import Allow
-from penstock.chat.errors import Conflicting, Invalid, NoSuchChat
+from penstock.chat.errors import Conflicting, Invalid, NoSuchChat, NotAllowed
 from penstock.chat.history.details import details_of
 from penstock.chat.people.audit import Audit
 from penstock.chat.people.persons import Person
 from penstock.chat.people.rights import Right, check, is_owner, may_read
 from penstock.chat.runs.service import Runs
 from penstock.chat.service.service import Sees, Service
+from penstock.chat.service.share_view import SHARED, MadeShare, view_of
 from penstock.chat.store.database import free_bytes
 from penstock.chat.store.logins import Browser
-from penstock.chat.web import metrics, schemas
+from penstock.chat.web import metrics, schemas, shares
 from penstock.chat.web.broadcast import WatchedLog, Watches
 from penstock.chat.web.browsers import name_of
 from penstock.chat.web.doors.atif import turn_trajectory
@@ -203,11 +204,9 @@ class Api:
         if self.security.logins.people.find(name) is None:
             raise Invalid("there is no person of this name", help="penstock people lists them")
         by = _browser(request) if name == person.name else None
-        scheme = "https" if is_https(request) else "http"
-        place = f"{scheme}://{request.headers['host']}"
         code = await self.security.logins.make_code(by, name)
         allowed = sorted({*self.security.hosts} - {*LOOPBACK})
-        return _json(schemas.Link(f"{place}/#code={code}", socket.gethostname(), allowed))
+        return _json(schemas.Link(f"{_place(request)}/#code={code}", socket.gethostname(), allowed))
 
     # --- agents and directories ---
 
@@ -275,6 +274,50 @@ class Api:
         """Delete a chat."""
         await self.service.delete(chat)
         return Response(status_code=204, headers=NO_STORE)
+
+    # --- shares ---
+
+    async def list_shares(self, request: Request) -> Response:
+        """Return the shares of the chats that the person may manage."""
+        found = [it for it in await self.service.shares.listed() if self._may_manage(request, it.chat)]
+        return _json({"shares": [*map(view_of, found)]})
+
+    def _may_manage(self, request: Request, chat: str) -> bool:
+        try:
+            self.check(request, "manage", chat)
+        except (NoSuchChat, NotAllowed):
+            return False
+        return True
+
+    async def share(self, request: Request, chat: str, body: schemas.NewShare) -> Response:
+        """Make a link that shows a chat."""
+        made, code = await self.service.shares.make(
+            chat, person=person_of(request).name, until=body.until, details=body.details, days=body.days
+        )
+        return _json(MadeShare(view_of(made), f"{_place(request)}{SHARED}#{code}"), 201)
+
+    async def revoke_share(self, request: Request, chat: str, share: str) -> Response:
+        """Revoke a share."""
+        await self.service.shares.revoke(chat, share)
+        return Response(status_code=204, headers=NO_STORE)
+
+    async def shared_chat(self, request: Request) -> Response:
+        """Return what a share shows of its chat."""
+        before = _number(request, "before", None, 1, 2**53)
+        after = _number(request, "after", 0, 0, 2**53)
+        limit = _number(request, "limit", PAGE_TURNS, 1, MAX_PAGE_TURNS)
+        assert after is not None
+        assert limit is not None
+        share, row = await shares.found(request, self.service, self.security.logins.people)
+        return _json(await shares.shown(self.service, share, row, before=before, after=after, limit=limit))
+
+    async def shared_details(self, request: Request) -> Response:
+        """Return what the agent did in a turn of a shared chat."""
+        turn = _number(request, "turn", 1, 1, 2**53)
+        assert turn is not None
+        share, _ = await shares.found(request, self.service, self.security.logins.people)
+        made = await shares.details(self.service, share, turn)
+        return Response(made, headers=NO_STORE, media_type="application/json")
 
     # --- turns ---
 
@@ -473,6 +516,11 @@ class Api:
             patience=self._patience,
             watched=partial(self.security.watched, request, sees=sees),
         )
+
+
+def _place(request: Request) -> str:
+    """Return the beginning of the address that a request was sent to."""
+    return f"{'https' if is_https(request) else 'http'}://{request.headers['host']}"
 
 
 def _sees(request: Request) -> Sees:

@@ -13,11 +13,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.chat.errors import ShuttingDown
+from penstock.chat.people.audit import Audit
 from penstock.chat.web import security
 from penstock.chat.web.broadcast import Watches
 from penstock.chat.web.errors import answer
 from penstock.chat.web.routes import ADDRESSES, private_paths
 from penstock.chat.web.security import Security
+from penstock.chat.web.trusted_proxy import PEER_UID, RejectedProxy
 from penstock.errors import PenstockError
 
 PRIVATE = private_paths(ADDRESSES)
@@ -51,13 +53,18 @@ class Middleware:
         watches: Watches,
         public: Collection[tuple[str, str]],
         headers: Sequence[tuple[bytes, bytes]],
+        audit: Audit,
     ) -> None:
-        """`public`: methods and paths below `PRIVATE` without authentication; `headers`: those of each response."""
+        """`public`: methods and paths below `PRIVATE` without authentication; `headers`: those of each response.
+
+        `audit`: record of what is refused before the request reaches its route.
+        """
         self.watches = watches
         self._inside = inside
         self._security = security
         self._public = public
         self._headers = headers
+        self._audit = audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to any request."""
@@ -89,12 +96,24 @@ class Middleware:
                     await Response(status_code=204, headers=security.preflight(foreign))(scope, receive, sent)
                     return
             if (request.method, scope["path"]) not in self._public:
-                scope[security.PERSON], scope[security.BROWSER] = await self._security.identify(request, foreign)
+                try:
+                    found = await self._security.identify(request, foreign)
+                except RejectedProxy as error:
+                    self._record(request, error)
+                    raise
+                scope[security.PERSON], scope[security.BROWSER] = found
                 logged_in: Callable[[], None] = scope.get("state", {}).get("logged_in", _ignore)
                 logged_in()
             if self.watches.ending:
                 raise ShuttingDown
         await self._inside(scope, receive, sent)
+
+    def _record(self, request: Request, error: RejectedProxy) -> None:
+        assert self._security.proxy is not None
+        uid = request.scope.get("state", {}).get(PEER_UID)
+        named = ", ".join(request.headers.getlist(self._security.proxy.header))
+        details = {"named": named, **({} if uid is None else {"uid": uid})}
+        self._audit.write(None, "proxy", status=error.status, address=security.peer_of(request), details=details)
 
     def _note(self, scope: Scope, status: int) -> None:
         """Count and log the request by the template of its path: no id, no query, no other text of the client."""

@@ -21,6 +21,7 @@ INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
 PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "browser": ("The id of the browser", TEXT),
     "chat": ("The id of the chat", TEXT),
+    "share": ("The id of the share", TEXT),
     "run": ("The id of the document or loop", TEXT),
     "node": ("The name of the node", TEXT),
     "turn": ("The number of the turn", {**INTEGER, "minimum": 1}),
@@ -39,6 +40,7 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "sdk": ("The major version of the AI SDK; from 6 on, permissions are asked for as approvals", INTEGER),
     "detail": ("full: thinking and the titles of calls, as reasoning", {**TEXT, "enum": ["final", "full"]}),
     "X-Penstock-Chat": ("The client's own id of the chat", TEXT),
+    "X-Penstock-Share": ("The code of the share, which is in the fragment of its link", TEXT),
     "X-Penstock-Cwd": ("A trusted directory for a new chat; by default the first root", TEXT),
     "Idempotency-Key": ("A repeated prompt with this key is the same turn", {**TEXT, "pattern": "^[!-~]{1,200}$"}),
 }

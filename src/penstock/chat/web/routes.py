@@ -15,6 +15,7 @@ from penstock.chat.service.agents.offered import AgentView
 from penstock.chat.service.agents.workspaces import Workspace
 from penstock.chat.service.chats.chat_view import ChatView
 from penstock.chat.service.nodes import NodeView
+from penstock.chat.service.share_view import MadeShare, ShareView
 from penstock.chat.web import schemas
 
 
@@ -23,7 +24,8 @@ class Address(NamedTuple):
 
     method: str
     path: str
-    """Template of the path: `{browser}`, `{chat}` and `{run}` are ids, `{node}` is a name, the others are numbers."""
+    """Template of the path: `{browser}`, `{chat}`, `{share}` and `{run}` are ids, `{node}` is a name, the others are
+    numbers."""
     right: Right
     """What the person who sends it needs."""
     does: str
@@ -98,6 +100,16 @@ ADDRESSES = (
             schemas.TurnNumber, (400, 404, 409, 429)),
     Address("GET", f"{C}/events", "read", "events", "The stream of a chat", None, 200, Frame, (404, 429),
             media="text/event-stream", query=("after", "delta"), headers=("Last-Event-ID",)),
+    Address("GET", "/api/shares", "signed in", "list_shares", "The shares of the chats that the person may manage",
+            None, 200, {"shares": list[ShareView]}),
+    Address("POST", f"{C}/shares", "manage", "share", "Make a link that shows a chat to whoever has it",
+            schemas.NewShare, 201, MadeShare, (400, 404, 429)),
+    Address("DELETE", f"{C}/shares/{{share}}", "manage", "revoke_share", "Revoke a share", None, 204, problems=(404,)),
+    Address("GET", "/api/shared", "public", "shared_chat", "What a share shows of its chat", None, 200,
+            schemas.SharedChat, (400, 404), query=("before", "after", "limit"), headers=("X-Penstock-Share",)),
+    Address("GET", "/api/shared/details", "public", "shared_details",
+            "What the agent did in a turn, if the share shows it", None, 200, schemas.SharedDetails, (400, 403, 404),
+            query=("turn",), headers=("X-Penstock-Share",)),
     Address("GET", "/api/runs", "signed in", "list_runs", "The documents and loops, the one used last first", None, 200,
             {"runs": list[RunView]}),
     Address("GET", R, "operate", "run", "A document or loop", None, 200, RunDetails, (404,)),

@@ -8,12 +8,16 @@ from typing import Any, ClassVar, Literal, TypeVar
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
+from penstock import events as ev
 from penstock.adapter import Allow
 from penstock.chat.errors import Invalid
-from penstock.chat.history.frames import TurnView
+from penstock.chat.history.entries import Asker
+from penstock.chat.history.frames import TurnState, TurnView
+from penstock.chat.history.items import AnyItem
 from penstock.chat.people.persons import Role
 from penstock.chat.service.agents.workspaces import Workspace
 from penstock.chat.service.limits import ServiceLimits
+from penstock.chat.service.share_view import DAYS
 from penstock.chat.store.rows import ChatSettings, Visibility
 from penstock.chat.web.errors import BodyTooLarge, RequestTimeout, UnsupportedMediaType
 
@@ -93,6 +97,17 @@ class NewChat(Body, frozen=True):
 
 class Changes(ChatSettings, Body, frozen=True, kw_only=True):
     """Changes of a chat; null removes a value."""
+
+
+class NewShare(Body, frozen=True):
+    """Share of a chat to make."""
+
+    until: int | None = None
+    """Last turn that it shows; by default the whole chat, also what is yet to come."""
+    details: bool = False
+    """Whether it also shows what the agent did: its thoughts, and calls of tools with their output."""
+    days: int = DAYS
+    """Days after which it expires."""
 
 
 class Prompt(Body, frozen=True):
@@ -289,6 +304,40 @@ class BrowserView(msgspec.Struct, frozen=True):
     """True if it is the browser that sent the request."""
     person: str
     """Person who signed in."""
+
+
+class SharedTurn(msgspec.Struct, frozen=True):
+    """What a share shows of a turn."""
+
+    turn: int
+    prompt: str
+    by: Asker
+    state: TurnState
+    asked_at: int
+    text: str
+    """Reply, so far if the turn is running."""
+    outcome: ev.Outcome | None
+
+
+class SharedChat(msgspec.Struct, frozen=True):
+    """What a share shows of its chat."""
+
+    title: str | None
+    agent: str
+    expires_at: int
+    until: int | None
+    details: bool
+    turns: list[SharedTurn]
+    """Turns that have begun, oldest first."""
+    earlier: bool
+    """True if there are turns before these."""
+
+
+class SharedDetails(msgspec.Struct, frozen=True):
+    """What a share shows of the work of the agent in a turn."""
+
+    whole: bool
+    items: list[AnyItem]
 
 
 class WorkspaceList(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from penstock.chat.store.logins import Browser
 from penstock.chat.web.auth import Logins
 from penstock.chat.web.browsers import COOKIE_DAYS, DAY
 from penstock.chat.web.errors import AmbiguousLength, Forbidden, HeadersTooLarge, MisdirectedRequest, Unauthorized
+from penstock.chat.web.trusted_proxy import TrustedProxy
 from penstock.errors import UsageError
 
 BROWSER = "penstock.browser"
@@ -25,6 +26,9 @@ BROWSER = "penstock.browser"
 
 PERSON = "penstock.person"
 """Key in a scope of the person who sent the request."""
+
+PROXIED = "penstock.proxied"
+"""Key in a scope: True if a proxy named the person."""
 
 RELIES = "penstock.relies"
 """Key in a scope: True if the request's login can end while this node runs: any but this node's own token."""
@@ -76,13 +80,23 @@ PREFLIGHT_SECONDS = "600"
 class Security:
     """Security rules of one server."""
 
-    def __init__(self, logins: Logins, *, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        logins: Logins,
+        *,
+        hosts: Iterable[str] = (),
+        origins: Iterable[str] = (),
+        proxy: TrustedProxy | None = None,
+    ) -> None:
         """`hosts`: hosts allowed besides the loopback, with a port or for any port; `origins`: other origins allowed.
+
+        `proxy`: the proxy that signs people in; None: there is none.
 
         Raises:
             UsageError: one of them cannot be a host or an origin.
         """
         self.logins = logins
+        self.proxy = proxy
         self.hosts: Collection[str] = {*LOOPBACK, *(check_host(host) for host in hosts)}
         self.origins: Collection[str] = {check_origin(origin) for origin in origins}
 
@@ -142,7 +156,14 @@ class Security:
         Raises:
             Unauthorized: the request has neither a token nor the cookie of a signed-in browser.
             Forbidden: a browser's request without an `Origin` would change something.
+            RejectedProxy: it has the header of a proxy, and is not accepted as one of the proxy.
         """
+        named = None if self.proxy is None else self.proxy.person_of(request, self.logins.people)
+        if named is not None:  # also beside a token: that of the proxy's own login is none of Penstock's
+            if foreign is not None or (request.method not in READING and "origin" not in request.headers):
+                raise _foreign()  # the proxy signs in a browser, whatever page in it sends the request
+            request.scope[PROXIED] = request.scope[RELIES] = True
+            return named, None
         given = request.headers.get("authorization")
         if given is not None:
             scheme, _, token = given.partition(" ")
@@ -195,7 +216,8 @@ class Security:
         Call `dismiss` once this node no longer knows whether the request's login is valid, or once its token is
         invalid.
         """
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        given = "" if request.scope.get(PROXIED) else request.headers.get("authorization", "")
+        scheme, _, token = given.partition(" ")
         name = person_of(request).name
 
         def is_valid() -> bool:

@@ -30,7 +30,12 @@ TYPES = {
 }
 """Media types of files by suffix. Files with other suffixes are not served."""
 
-INDEX = "index.html"
+INDEX, SHARED_INDEX = "index.html", "shared.html"
+"""Files of the page, and of the page of a share."""
+
+PAGE_FILES = {f"/{INDEX}", f"/{SHARED_INDEX}"}
+"""Paths of the files that name others."""
+
 MAX_FILE_BYTES = 8 * 1024 * 1024
 """Bytes of the largest file that is served, more than any file of the page: they are held in memory."""
 
@@ -82,12 +87,14 @@ class PageFiles:
         tags = "".join(f"{name} {file.etag}\n" for name, file in self.files.items())
         self.version: str = hashlib.sha256(tags.encode()).hexdigest()[:16]
         """Hash of all files. The page names them below it, so that a browser keeps them and asks for none again."""
-        self.files[f"/{INDEX}"] = _made(LINK.sub(f"/v/{self.version}/".encode(), self.files[f"/{INDEX}"].data))
+        for name in PAGE_FILES & self.files.keys():
+            self.files[name] = _made(LINK.sub(f"/v/{self.version}/".encode(), self.files[name].data))
 
     @property
     def inline_scripts(self) -> list[str]:
         """Sources that a content security policy must name for the page's inline scripts: their hashes."""
-        scripts = INLINE_SCRIPT.findall(self.files[f"/{INDEX}"].data)
+        pages = [self.files[name].data for name in sorted(PAGE_FILES & self.files.keys())]
+        scripts = [*dict.fromkeys(script for page in pages for script in INLINE_SCRIPT.findall(page))]
         return [f"'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}'" for script in scripts]
 
     def answer(self, request: Request, name: str) -> Response | None:

@@ -10,7 +10,7 @@ from penstock.chat.web import PORT
 from penstock.cli.options import number, string, whole_number
 from penstock.cli.parser import Parser
 from penstock.cli.serve.node_options import NodeOptions, add_node_options
-from penstock.config.rules import ABOVE_0, PATH, Rule, whole
+from penstock.config.rules import ABOVE_0, PATH, SECONDS, Rule, whole
 
 MOST_RUNS = 1000
 """Maximum number of agents that work at once: more is a typing error on any machine."""
@@ -43,8 +43,13 @@ class ServeOptions(NodeOptions):
     agent: str | None
     max_runs: int
     max_chats: int
+    turn_timeout: float | None
+    turn_max_cost: float | None
     allow_host: list[str]
     allow_origin: list[str]
+    person_header: str | None
+    proxy: str | None
+    proxy_secret_file: Path | None
     token_file: Path | None
     env: list[str]
     keep_days: float | None
@@ -77,6 +82,10 @@ def parser() -> Parser:
     add("--max-runs", type=whole_number(whole(1, MOST_RUNS)), default=runs, metavar="N", help=text)
     text = f"chats that there may be, of all machines (default {chats})"
     add("--max-chats", type=whole_number(whole(1, MOST_CHATS)), default=chats, metavar="N", help=text)
+    text = "seconds after which a turn is stopped, without the time in which it waits for a person"
+    add("--turn-timeout", type=number(SECONDS), metavar="S", help=text)
+    text = "US dollars at which a turn is stopped, as far as its agent reports them"
+    add("--turn-max-cost", type=number(ABOVE_0), metavar="USD", help=text)
     add("--allow-host", action="append", default=[], metavar="H", help="allow requests to this host name")
     add(
         "--allow-origin",
@@ -91,6 +100,12 @@ def parser() -> Parser:
         metavar="F",
         help="file with the token for programs; PENSTOCK_TOKEN takes precedence",
     )
+    text = "header in which a reverse proxy names the person whom it has signed in; needs --proxy"
+    add("--person-header", metavar="NAME", help=text)
+    text = "the proxy that may do so: its address or network; with --uds the user of its processes"
+    add("--proxy", metavar="WHO", help=text)
+    text = "file with the secret that the proxy sends as X-Penstock-Proxy; needed without --uds"
+    add("--proxy-secret-file", type=_path, metavar="F", help=text)
     text = "also pass this environment variable to agents"
     add("--env", type=string(VARIABLE_NAME), action="append", default=[], metavar="NAME", help=text)
     add("--keep-days", type=number(AMOUNT), metavar="N", help="delete turns that are older")

@@ -22,6 +22,7 @@ import uvloop
 
 from penstock.chat.people.audit import AUDIT, Audit
 from penstock.chat.people.persons import PEOPLE, People
+from penstock.chat.people.spending import SPENDING, DailySpending
 from penstock.chat.runs.service import Runs
 from penstock.chat.service.limits import Retention, ServiceLimits
 from penstock.chat.service.service import Service
@@ -34,6 +35,7 @@ from penstock.chat.web.security import Security
 from penstock.chat.web.server import MAX_CONNECTIONS, Server
 from penstock.chat.web.sockets import Place, listen, listen_at_path
 from penstock.chat.web.static import NoPage, PageFiles
+from penstock.chat.web.trusted_proxy import TrustedProxy, trusted_proxy
 from penstock.cli.console import notify, one_line
 from penstock.cli.directory import current_directory
 from penstock.cli.exit_status import INTERRUPTED, OK
@@ -72,6 +74,7 @@ OWN = {
     "confined",
     "people",
     "audit",
+    "spending",
 }
 """First parts of the names of Penstock's files in a data directory."""
 
@@ -137,6 +140,7 @@ def _run(
     files: PageFiles,
     keeper: Keeper | None,
 ) -> int:
+    proxy = _proxy(options, config)
     place = _listen(options)
     try:
         if place.warning:
@@ -146,7 +150,7 @@ def _run(
         _allow_files()
         _collect_seldom()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            ended_by = runner.run(_serve(options, url, config, data, place, token, files, keeper))
+            ended_by = runner.run(_serve(options, url, config, data, place, token, files, keeper, proxy))
     finally:
         place.close()
     return INTERRUPTED if ended_by == signal.SIGINT else OK
@@ -185,6 +189,21 @@ def _close_directory(data: Path) -> None:
     notify(f"penstock: {data} could be read by others (mode {mode:04o}); now it cannot (0700)\n")
 
 
+def _proxy(options: ServeOptions, config: Config) -> TrustedProxy | None:
+    """Return the proxy that signs people in; the options take precedence over `[serve]`.
+
+    Raises:
+        UsageError: an agent could be this proxy, or it cannot be used.
+    """
+    if options.hidden:
+        return None
+    header, proxy = options.person_header or config.serve("person_header"), options.proxy or config.serve("proxy")
+    named = config.serve("proxy_secret_file")
+    if options.proxy_secret_file is None and named is not None and options.uds is None:
+        options.proxy_secret_file = Path(named).expanduser()
+    return trusted_proxy(header, proxy, options.proxy_secret_file, at_socket=options.uds is not None)
+
+
 def _listen(options: ServeOptions) -> Place:
     if options.uds is not None:
         return listen_at_path(options.uds, allow_hosts=options.allow_host)
@@ -201,6 +220,7 @@ async def _serve(
     token: str,
     files: PageFiles,
     keeper: Keeper | None,
+    proxy: TrustedProxy | None,
 ) -> int | None:
     metrics = Metrics()
     roots = options.root or ([current_directory()] if url is None else [])
@@ -210,12 +230,13 @@ async def _serve(
         cookie = place.cookie if shared is None else SHARED_COOKIE
         people = People(data / PEOPLE)
         logins = Logins(token, cookie, browsers=browsers, shared=shared, people=people)
-        security = Security(logins, hosts=[*place.hosts, *options.allow_host], origins=options.allow_origin)
+        hosts = [*place.hosts, *options.allow_host]
+        security = Security(logins, hosts=hosts, origins=options.allow_origin, proxy=proxy)
         service = await Service.open(
             store,
             roots=roots,
             config=config,
-            limits=ServiceLimits(max_runs=options.max_runs, max_chats=options.max_chats),
+            limits=_limits(options, config),
             default_agent=options.agent,
             extra_env=options.env,
             retention=_retention(options),
@@ -223,6 +244,7 @@ async def _serve(
             this_node=this_node,
             hidden=_hidden_from_agents(options, data),
             url=place.url,
+            spending=DailySpending(data / SPENDING, people),
         )
         following = asyncio.create_task(logins.follow())
         try:
@@ -246,10 +268,21 @@ async def _serve(
     return server.ended_by
 
 
+def _limits(options: ServeOptions, config: Config) -> ServiceLimits:
+    """Return the limits of the service; the options take precedence over `[serve]`."""
+    seconds, cost = options.turn_timeout, options.turn_max_cost
+    return ServiceLimits(
+        max_runs=options.max_runs,
+        max_chats=options.max_chats,
+        max_turn_seconds=config.serve("turn_timeout") if seconds is None else seconds,
+        max_turn_cost=config.serve("turn_max_cost") if cost is None else cost,
+    )
+
+
 def _hidden_from_agents(options: ServeOptions, data: Path) -> list[str]:
-    """Return the paths of the data directory, the token and the database's password."""
+    """Return the paths of the data directory, the token, the proxy's secret and the database's password."""
     of_database = os.environ.get("PGPASSFILE") or os.path.expanduser("~/.pgpass")
-    named = (data, options.token_file, options.store_file, Path(of_database))
+    named = (data, options.token_file, options.store_file, options.proxy_secret_file, Path(of_database))
     return [str(path.absolute()) for path in named if path is not None]
 
 

@@ -138,6 +138,12 @@ export const api = {
   },
   /** @type {(id: string, turn: number) => Promise<import("./wire.js").Details>} */
   details: async (id, turn) => detailsFromWire(await request("GET", detailsUrl(chatUrl(id), turn))),
+  /** @type {() => Promise<Api.ShareView[]>} */
+  shares: async () => (await request("GET", "/api/shares")).shares,
+  /** @type {(id: string, share: Api.NewShare) => Promise<Api.MadeShare>} */
+  share: (id, share) => request("POST", `${chatUrl(id)}/shares`, share),
+  /** @type {(id: string, share: string) => Promise<null>} */
+  revokeShare: (id, share) => request("DELETE", `${chatUrl(id)}/shares/${encodeURIComponent(share)}`, {}),
   /** @type {() => Promise<Api.RunView[]>} */
   runs: async () => (await request("GET", "/api/runs")).runs,
   /** @type {(id: string, step: number) => Promise<Api.StepOutput>} */

@@ -75,6 +75,7 @@ function Head({ chat, title, id }) {
     ...(isReader() ? [] : settings),
     ...(chat && decides && areSeveral() ? [visibilityItem(chat)] : []),
     { label: "Save as Markdown", act: () => openDialog({ kind: "save", id }) },
+    ...(decides ? [{ label: "Share a link", act: () => openDialog({ kind: "share", id }) }] : []),
     ...(decides ? [{ label: "Delete", danger: true, act: () => openDialog({ kind: "delete", id }) }] : []),
   ];
   const heartbeat = chat?.heartbeat?.on && `Heartbeat: every ${chat.heartbeat.minutes} minutes`;

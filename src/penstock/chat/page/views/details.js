@@ -126,7 +126,7 @@ function Incomplete({ isRunning, load }) {
  *
  * @param {DetailsItem[]} items
  */
-function entriesOf(items) {
+export function entriesOf(items) {
   const depths = depthsOf(items);
   const rounds = roundsOf(items);
   const hasRounds = (rounds.at(-1) ?? 1) > 1;

@@ -21,6 +21,7 @@ import { reachableUrl, SHORTCUTS } from "../text/copy.js";
 import { ago, oneLine } from "../text/format.js";
 import { levelOf } from "../text/permissions.js";
 import { Machines } from "./machines.js";
+import { Share } from "./share.js";
 
 /** @typedef {import("preact").ComponentChildren} Children */
 /** @typedef {{ chat: Api.ChatView }} OfChat */
@@ -446,6 +447,7 @@ const VIEWS = {
   settings: Settings,
   heartbeat: Heartbeat,
   save: Save,
+  share: Share,
   delete: Delete,
   link: Link,
   browsers: Browsers,

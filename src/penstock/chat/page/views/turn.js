@@ -181,7 +181,7 @@ function PlainTurn({ turn, isFar }) {
 }
 
 /** @param {{ text: string, isGrowing: boolean, isCut: boolean }} props */
-function Reply({ text, isGrowing, isCut }) {
+export function Reply({ text, isGrowing, isCut }) {
   const plain = () => html`<${Plain} text=${text} isGrowing=${isGrowing} />`;
   return html`<${Boundary} of=${text} plain=${plain}>
     <${Markdown} text=${text} isGrowing=${isGrowing} isCut=${isCut} />

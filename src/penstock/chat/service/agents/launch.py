@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from penstock.agents.registry import AGENTS
 from penstock.chat.service.agents.offered import Agents
 from penstock.chat.service.agents.workspaces import Workspaces
@@ -21,6 +23,7 @@ from penstock.errors import UsageError
 from penstock.run import lifecycle
 from penstock.run.agent import Agent
 from penstock.run.inside import DEPTH, depth
+from penstock.run.launch import features_of
 from penstock.run.run import Run
 from penstock.run.sandbox import Surroundings
 
@@ -54,8 +57,11 @@ class Starter:
         limits: lifecycle.Limits,
         default_agent: str | None = None,
         hidden: Iterable[str] = (),
+        seconds: float | None = None,
     ) -> None:
         """Create the maker. `default_agent` is the agent of a chat for which none is named.
+
+        `seconds`: time limit of each run; None for no limit. Time in which a person is asked does not count.
 
         `hidden` are files and directories of Penstock that confined agents do not see, besides the data directory.
 
@@ -67,11 +73,12 @@ class Starter:
         self._workspaces = workspaces
         self._environ = environ
         self._extra = tuple(extra)
-        self._limits = limits
+        self._limits = replace(limits, counts_questions=False)
+        self._seconds = seconds
         self._hidden = tuple(hidden)
 
-    def run(self, chat: ChatRow, prompt: str) -> Run:
-        """Return a run of a prompt, not started yet.
+    def run(self, chat: ChatRow, prompt: str, max_cost: float | None = None) -> Run:
+        """Return a run of a prompt, not started yet. `max_cost`: limit of its cost, if the agent can be stopped at one.
 
         Raises:
             UsageError: the agent cannot do it or may not be started, or its directory has changed.
@@ -89,12 +96,20 @@ class Starter:
             model=chat.model,
             ask=True,
             allow=chat.allow,
+            max_cost=max_cost if self._stops_at_cost(chat.agent) else None,
+            timeout=self._seconds,
             cwd=cwd,
             environ=environment(chat.agent, self._environ, self._extra, adapter=adapter) | {DEPTH: str(below)},
             trust=self._trusts_configuration(),
             limits=self._limits,
             surroundings=Surroundings(auto="own", hidden=self._hidden),
         )
+
+    def _stops_at_cost(self, agent: str) -> bool:
+        try:
+            return "max_cost" in features_of(agent, None, self._config, ask=True)
+        except UsageError:
+            return False  # the run says what is wrong
 
     def _trusts_configuration(self) -> bool:
         """Return whether a project's own file may define how agents are started: if its directory is trusted."""

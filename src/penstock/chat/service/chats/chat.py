@@ -126,7 +126,7 @@ class Chat:
         `check` raises an error if no new turn may be queued.
 
         Raises:
-            TooMany: the queue is full.
+            TooMany: the queue is full, or the person has spent what they may today.
             ContentTooLarge: the prompt does not fit into an entry.
             Conflicting: the prompt is a heartbeat's, and the chat is busy.
             StoreFailed: the prompt could not be kept.
@@ -175,6 +175,7 @@ class Chat:
         return turn
 
     def _prompted(self, timeline: Timeline, text: str, by: Asker, key: str | None, person: str) -> Prompted:
+        self._shared.spending.check(person)
         most, most_bytes = self._shared.limits.max_queue, self.log.max_entry_bytes
         return decisions.prompted(timeline, text, by, key, most, most_bytes, person=person)
 

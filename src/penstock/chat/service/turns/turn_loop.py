@@ -16,6 +16,7 @@ from penstock.chat.service.shared import Shared
 from penstock.chat.service.slots import Slot
 from penstock.chat.service.turns import decisions
 from penstock.chat.service.turns.lost_turns import ROWS_LOST, Begun, end_lost
+from penstock.chat.service.turns.turn_cost import TurnCost
 from penstock.chat.service.turns.turn_run import TurnRun
 from penstock.errors import PenstockError
 
@@ -33,6 +34,7 @@ class TurnLoop:
         self._shared = shared
         self._run: TurnRun | None = None
         self._slot: Slot | None = None
+        self._cost: TurnCost | None = None
         self._why = STOPPED  # the reason for a turn that is found running without a run
         self._early: asyncio.TimerHandle | None = None
         self._begun = Begun(shared.limits.max_queue)
@@ -102,8 +104,11 @@ class TurnLoop:
             if view in self._begun:
                 return [TurnEnded(view.turn, "cut_off", ROWS_LOST)]
             began, asked = TurnBegan(view.turn, chat.agent, chat.cwd, chat.model, chat.session_id), view
+            cost = self._cost = TurnCost(view.person, self._shared.limits.max_turn_cost, self._shared.spending)
+            if cost.most == 0:  # it was queued before the limit was reached
+                return [began, TurnEnded(view.turn, "cancelled", cost.reason)]
             try:
-                run = self._shared.run(chat, view.prompt)
+                run = self._shared.run(chat, view.prompt, cost.most)
             except Exception as error:
                 return [began, TurnEnded(view.turn, "error", _reason(error))]
             made = TurnRun(run, view.turn)
@@ -121,7 +126,10 @@ class TurnLoop:
             await run.start()
             if self._shared.history is not None:
                 await run.remember(self._shared.history)
-            async for events in run.batches():
+            async for batch in run.batches():
+                events = batch if self._cost is None else self._cost.take(batch)
+                if self._cost is not None and self._cost.is_over:
+                    run.cancel(self._cost.reason)
                 run.note(events)
                 await self._log.add(events, session_id=run.session_id)
                 await run.remember_batch(events)

@@ -17,6 +17,7 @@ from penstock.chat.store.database import connect
 from penstock.chat.store.postgres.appends import encoded
 from penstock.chat.store.postgres.connections import failure, parameters
 from penstock.chat.store.postgres.migrate import require_tables
+from penstock.chat.store.postgres.statements import PUT_SHARE
 from penstock.chat.store.rows import ChatRow, Directory, TurnRow
 from penstock.chat.store.sqlite import SqliteStore
 
@@ -66,10 +67,14 @@ async def copy(file: Path, url: str, *, home: str) -> Copied:
 async def _copy(source: sqlite3.Connection, target: psycopg.AsyncConnection[Any], home: str) -> Copied:
     chats = entries = 0
     present: list[str] = []
+    shares = tables.list_shares(source)
     for row in _chats(source):
         head = tables.find_head(source, row.id)
         async with target.transaction():
             copied = await _copy_chat(source, target, replace(row, home=home), head)
+            for share in shares if copied is not None else ():
+                if share.chat == row.id:
+                    await target.execute(PUT_SHARE, asdict(share))
         if copied is None:
             present.append(row.id)
         else:

@@ -6,7 +6,7 @@ Each is a single statement, so its rows come from one snapshot.
 from __future__ import annotations
 
 from penstock.chat.store.columns import names, values_by_name
-from penstock.chat.store.rows import ChatRow, Directory, TurnRow
+from penstock.chat.store.rows import ChatRow, Directory, Share, TurnRow
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 """Bytes of one read: it ends with the entry that reaches this size."""
@@ -21,7 +21,7 @@ READ = """SELECT h.last, h.trimmed, e.number, e.at, e.data FROM heads AS h LEFT 
         ) AS page
     ) AS e ON before < %(bytes)s WHERE h.id = %(id)s ORDER BY e.number"""
 
-_CHAT, _DIRECTORY = names(ChatRow), names(Directory)
+_CHAT, _DIRECTORY, _SHARE = names(ChatRow), names(Directory), names(Share)
 _TURN = names(TurnRow, "t")
 
 GET_CHAT = f"SELECT {_CHAT} FROM heads JOIN chats USING (key) WHERE id = %(id)s"
@@ -56,6 +56,17 @@ PUT_DIRECTORY = f"""INSERT INTO directories (node, {_DIRECTORY})
     ON CONFLICT (node, path) DO UPDATE SET {", ".join(f"{it} = excluded.{it}" for it in Directory.__struct_fields__)}"""
 
 DELETE_DIRECTORY = "DELETE FROM directories WHERE node = %(node)s AND path = %(path)s"
+
+LIST_SHARES = f"SELECT {_SHARE} FROM shares ORDER BY created_at, id"
+
+FIND_SHARE = f"SELECT {_SHARE} FROM shares WHERE secret = %(secret)s"
+
+PUT_SHARE = f"""WITH expired AS (DELETE FROM shares WHERE expires_at <= %(created_at)s)
+    INSERT INTO shares ({_SHARE}) SELECT {values_by_name(Share)} FROM heads WHERE heads.id = %(chat)s
+    ON CONFLICT (id) DO UPDATE SET id = excluded.id RETURNING shares.id"""
+"""Statement that returns a row if there is such a chat, also when it is made again."""
+
+DELETE_SHARE = "DELETE FROM shares WHERE id = %(id)s"
 
 CHECK = """INSERT INTO checks (node, data) VALUES (%(node)s, %(data)s)
     ON CONFLICT (node) DO UPDATE SET data = excluded.data"""

@@ -39,7 +39,7 @@ from penstock.chat.store.protocol import (
     check_entries,
     check_number,
 )
-from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Share, TurnRow
 from penstock.chat.store.state import CHECK_BYTES, StoreState
 from penstock.chat.store.subscriptions import StoreSubscription
 from penstock.errors import UsageError
@@ -365,6 +365,28 @@ class PostgresStore:
     async def delete_directory(self, path: str) -> None:
         """As `ChatStore.delete_directory`."""
         await self.database.fetch(statements.DELETE_DIRECTORY, {"node": self._node, "path": path})
+
+    # --- shares ---
+
+    async def list_shares(self) -> list[Share]:
+        """As `ChatStore.list_shares`."""
+        return [from_postgres(row, Share) for row in await self.database.fetch(statements.LIST_SHARES)]
+
+    async def find_share(self, secret: str) -> Share | None:
+        """As `ChatStore.find_share`."""
+        rows = await self.database.fetch(statements.FIND_SHARE, {"secret": secret})
+        return from_postgres(rows[0], Share) if rows else None
+
+    async def put_share(self, share: Share) -> None:
+        """As `ChatStore.put_share`."""
+        check_chat(share.chat)
+        _check_fields(asdict(share))
+        if not await self.database.fetch(statements.PUT_SHARE, asdict(share)):
+            raise UnknownChat(share.chat)
+
+    async def delete_share(self, id: str) -> None:
+        """As `ChatStore.delete_share`."""
+        await self.database.fetch(statements.DELETE_SHARE, {"id": id})
 
     # --- inside ---
 

@@ -1,0 +1,102 @@
+"""What a share shows of its chat, and to whom: everybody who has its code, without a login.
+
+The code comes in a header. It is in the fragment of the link, which browsers do not send, so it is in no log and in no
+`Referer`; the page reads it from there. It gives access to nothing else, and there is no cookie.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import msgspec
+from starlette.requests import Request
+
+from penstock.chat.errors import NoSuchChat, NoSuchShare, NoSuchTurn, NotAllowed
+from penstock.chat.history.details import details_of
+from penstock.chat.history.frames import TurnView
+from penstock.chat.people.persons import People
+from penstock.chat.people.rights import check
+from penstock.chat.service.service import Service
+from penstock.chat.store.rows import ChatRow, Share
+from penstock.chat.web import schemas
+
+CODE = "x-penstock-share"
+"""Header with the code of a share."""
+
+NEVER = 2**53
+"""Number larger than that of any turn."""
+
+
+async def found(request: Request, service: Service, people: People) -> tuple[Share, ChatRow]:
+    """Return the share of a request, and its chat.
+
+    Raises:
+        NoSuchShare: there is none, it has expired, or the person who made it may no longer share the chat.
+        StoreFailed: the store cannot be read.
+    """
+    given = request.headers.getlist(CODE)
+    if len(given) != 1:
+        raise NoSuchShare
+    share = await service.shares.find(given[0])
+    await service.node.find(share.chat)
+    person = people.find(share.person)
+    if person is None or person.added_at > share.created_at:
+        raise NoSuchShare  # the person was removed; one of the same name who was added later is another one
+    try:
+        row = service.row(share.chat)
+        check(person, "manage", row)
+    except (NoSuchChat, NotAllowed):
+        raise NoSuchShare from None
+    return share, row
+
+
+async def shown(
+    service: Service, share: Share, row: ChatRow, *, before: int | None, after: int, limit: int
+) -> schemas.SharedChat:
+    """Return a page of turns of a shared chat, oldest first: those between the turns `after` and `before`.
+
+    Raises:
+        NoSuchShare: the chat was deleted meanwhile.
+        StoreFailed: the store cannot be read.
+    """
+    end = NEVER if share.until is None else share.until + 1
+    try:
+        turns, earlier = await service.turns(share.chat, before=min(end, before or end), limit=limit)
+    except NoSuchChat:
+        raise NoSuchShare from None
+    return schemas.SharedChat(
+        row.title, row.agent, share.expires_at, share.until, share.details, [*_turns(turns, after)], earlier
+    )
+
+
+def _turns(views: Iterable[TurnView], after: int) -> Iterable[schemas.SharedTurn]:
+    """Yield what is shown of turns: the prompts and replies, and nothing of what the agent did or where."""
+    for it in views:
+        if it.turn > after and it.began_at is not None:
+            is_over = it.state == "completed"
+            text = it.message if is_over else it.reply or ""
+            yield schemas.SharedTurn(it.turn, it.prompt, it.by, it.state, it.asked_at, text, it.outcome)
+
+
+async def details(service: Service, share: Share, turn: int) -> bytes:
+    """Return what the agent did in a turn of a shared chat, as JSON.
+
+    Raises:
+        NoSuchTurn: there is no such turn, or the share does not show it.
+        NotAllowed: the share shows no details.
+    """
+    if not share.details:
+        raise NotAllowed("this link shows no details", expected="a link that was made with details")
+    if share.until is not None and turn > share.until:
+        raise NoSuchTurn("this link does not show this turn", expected=f"one up to {share.until}")
+    try:
+        view, rows = await service.turn(share.chat, turn)
+    except NoSuchChat:
+        raise NoSuchShare from None
+
+    def encoded() -> bytes:
+        made = details_of(view, rows)
+        return msgspec.json.encode(schemas.SharedDetails(made.whole, made.items))
+
+    return await asyncio.to_thread(encoded)

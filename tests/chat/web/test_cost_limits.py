@@ -1,0 +1,167 @@
+"""Limits of one turn and of a person's day: a turn that passes one is stopped, and says which."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import served
+from msgspec.structs import replace
+from served import PLAYER, RECORDINGS, Gateway
+from waiting import until
+
+from penstock.chat.errors import TooMany
+from penstock.chat.people import persons
+from penstock.chat.people.persons import PEOPLE, People
+from penstock.chat.people.spending import SPENDING, DailySpending
+from penstock.chat.service.limits import ServiceLimits
+
+COST = 0.002932
+"""Cost of the recorded turn of pi, which its three messages have in equal parts."""
+
+PI = f'"{PLAYER}", "{RECORDINGS.parent / "pi" / "tools"}", "--speed=0"'
+COSTLY = f"""
+[agents.costly]
+command = ["{sys.executable}", "-S", {PI}]
+adapter = "pi"
+
+[agents.lasting]
+command = ["{sys.executable}", "-S", {PI}, "--lines=56", "--stay"]
+adapter = "pi"
+"""
+"""An agent that reports what its messages cost, and one that stays after the second."""
+
+
+@pytest.fixture
+def costly(own: Callable[..., Gateway], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Gateway]:
+    """Makes gateways with these agents."""
+    monkeypatch.setattr(served, "AGENTS", served.AGENTS + COSTLY)
+    return own
+
+
+def ended(client: httpx.Client, chat: str, turn: int = 1) -> dict[str, Any]:
+    """A turn, once it is over."""
+
+    def found() -> dict[str, Any]:
+        return next(it for it in client.get(f"/api/chats/{chat}/turns").json()["turns"] if it["turn"] == turn)
+
+    until(lambda: found()["state"] == "completed" and found().get("finalized"))
+    return found()
+
+
+def asked(client: httpx.Client, agent: str) -> str:
+    """A chat with a turn of this agent; its id."""
+    chat: str = client.post("/api/chats", json={"agent": agent}).json()["id"]
+    assert client.post(f"/api/chats/{chat}/turns", json={"text": "go"}).status_code == 202
+    return chat
+
+
+def test_a_turn_that_costs_too_much_is_stopped(costly: Callable[..., Gateway]) -> None:
+    """It ends as if a person had stopped it, with the limit; the next turn has the whole limit again."""
+    gateway = costly(limits=ServiceLimits(max_turn_cost=0.0015))
+    with gateway.client() as client:
+        chat = asked(client, "lasting")
+        turn = ended(client, chat)
+        assert (turn["outcome"], turn["reason"]) == ("cancelled", "the limit of $0.0015 a turn is reached")
+        assert client.post(f"/api/chats/{chat}/turns", json={"text": "again"}).status_code == 202
+        assert ended(client, chat, 2)["outcome"] == "cancelled"
+
+
+def test_a_turn_below_the_limit_is_not(costly: Callable[..., Gateway]) -> None:
+    """Nor one of an agent that reports no cost."""
+    gateway = costly(limits=ServiceLimits(max_turn_cost=COST + 0.0001))
+    with gateway.client() as client:
+        assert ended(client, asked(client, "costly"))["outcome"] == "ok"
+        assert ended(client, asked(client, "scripted"))["outcome"] == "ok"
+
+
+def test_a_turn_that_takes_too_long_is_stopped(costly: Callable[..., Gateway]) -> None:
+    """Its reason has the limit, and nothing of it is left running."""
+    gateway = costly(limits=ServiceLimits(max_turn_seconds=0.5))
+    with gateway.client() as client:
+        turn = ended(client, asked(client, "lasting"))
+        assert (turn["outcome"], turn["reason"]) == ("timed_out", "the time limit of 0.5 s was reached")
+
+
+def test_a_person_has_a_limit_a_day(costly: Callable[..., Gateway]) -> None:
+    """A turn beyond it is stopped; then the person begins none, also after a restart, until they get more."""
+    gateway = costly()
+    folder = gateway.folder
+    tokens = {
+        name: persons.add(folder, name, "member", 0, max_cost=most) for name, most in (("ana", 0.004), ("cat", 9))
+    }
+    ana, cat = ({"Authorization": f"Bearer {tokens[name]}"} for name in ("ana", "cat"))
+    with gateway.client(**ana) as client:
+        assert ended(client, asked(client, "costly"))["outcome"] == "ok"
+        chat = asked(client, "lasting")
+        turn = ended(client, chat)
+        assert (turn["outcome"], turn["reason"]) == ("cancelled", "ana has reached the limit of $0.004 a day")
+        answer = client.post(f"/api/chats/{chat}/turns", json={"text": "more"})
+        assert answer.status_code == 429
+        assert "ana has reached the limit of $0.004 a day" in answer.json()["detail"]
+        heartbeat = gateway.service._chats.require(chat).ask("news?", "heartbeat", person="ana")
+        with pytest.raises(TooMany):  # it is tried again an interval later
+            gateway.call(heartbeat)
+        completion = {"model": "costly", "messages": [{"role": "user", "content": "more"}]}
+        assert client.post("/v1/chat/completions", json=completion).status_code == 429
+    with gateway.client(**cat) as client:
+        assert ended(client, asked(client, "costly"))["outcome"] == "ok"
+    kept = json.loads((folder / SPENDING).read_text())["dollars"]
+    assert kept["cat"] == pytest.approx(COST)
+    assert kept["ana"] > 0.004
+    gateway.close()
+    again = costly()
+    with again.client(**ana) as client:
+        assert client.post(f"/api/chats/{chat}/turns", json={"text": "more"}).status_code == 429
+        persons.change(folder, "ana", lambda person: replace(person, max_cost=1.0))
+        assert ended(client, asked(client, "costly"))["outcome"] == "ok"
+
+
+def test_a_turn_that_waited_does_not_begin_beyond_the_limit(costly: Callable[..., Gateway]) -> None:
+    """The turns of a person that were queued before end with the reason, and no agent is started."""
+    gateway = costly(limits=ServiceLimits(max_runs=1))
+    token = persons.add(gateway.folder, "ana", "member", 0, max_cost=0.0015)
+    with gateway.client(Authorization=f"Bearer {token}") as client:
+        first = asked(client, "staying")  # it has the only slot
+        chats = [asked(client, "lasting") for _ in range(3)]
+        assert client.post(f"/api/chats/{first}/stop", json={}).status_code == 202
+        turns = [ended(client, chat) for chat in chats]
+    assert {turn["reason"] for turn in turns} == {"ana has reached the limit of $0.0015 a day"}
+    assert [turn["outcome"] for turn in turns] == ["cancelled"] * 3
+    assert [turn.get("steps", 0) > 0 for turn in turns] == [True, False, False]
+
+
+def test_the_owner_alone_has_no_limit_and_no_file(costly: Callable[..., Gateway]) -> None:
+    """Without people nothing is counted against anybody."""
+    gateway = costly()
+    with gateway.client() as client:
+        assert ended(client, asked(client, "costly"))["outcome"] == "ok"
+    assert not (gateway.folder / SPENDING).exists()
+
+
+def test_a_day(tmp_path: Path) -> None:
+    """What was spent yesterday does not count today; a damaged file does not, either."""
+    now = 1_790_000_000.0
+    persons.add(tmp_path, "ana", "member", 0, max_cost=1.0)
+    people = People(tmp_path / PEOPLE)
+    spending = DailySpending(tmp_path / SPENDING, people, lambda: now)
+    spending.add("ana", 0.75)
+    spending.check("ana")
+    assert spending.left("ana") == pytest.approx(0.25)
+    spending.add("ana", 0.24995)
+    assert spending.left("ana") == 0  # no agent can be told a rest as small as this
+    spending.add("ana", 0.5)
+    with pytest.raises(TooMany, match=r"ana has reached the limit of \$1\.00 a day"):
+        spending.check("ana")
+    assert DailySpending(tmp_path / SPENDING, people, lambda: now).left("ana") == 0
+    now += 24 * 60 * 60
+    assert spending.left("ana") == 1
+    assert DailySpending(tmp_path / SPENDING, people, lambda: now).left("ana") == 1
+    assert (spending.left("owner"), spending.left("zoe")) == (None, None)
+    (tmp_path / SPENDING).write_text("{")
+    assert DailySpending(tmp_path / SPENDING, people, lambda: now).left("ana") == 1
