@@ -43,7 +43,8 @@ def test_people_see_who_wrote_and_what_they_may_do(
     expect(ben.get_by_text("No chats yet.")).to_be_visible(timeout=PATIENCE)
     expect(ben.get_by_role("link", name="New chat", exact=True)).to_have_count(0)
 
-    assert menu_of(ana) == ["Rename and settings", "Heartbeat", "Share with the team", "Save as Markdown", "Delete"]
+    settings, place = ["Rename and settings", "Heartbeat"], ["Pin", "Archive"]
+    assert menu_of(ana) == [*settings, *place, "Share with the team", "Save as Markdown", "Delete"]
     ana.get_by_role("button", name="Of this chat").click()
     ana.get_by_role("menuitem", name="Share with the team").click()
     expect(ana.locator(".head-text p")).to_contain_text("team", timeout=PATIENCE)

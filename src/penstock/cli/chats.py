@@ -41,6 +41,7 @@ class ChatsOptions(ServerOptions):
     action: str | None
     ids: list[str]
     json: bool
+    archived: bool
 
 
 class ChatList(msgspec.Struct):
@@ -74,7 +75,7 @@ def command(args: Sequence[str]) -> int:
     _check(options)
     client = ServerClient(options)
     if options.action is None:
-        return _list(client, as_json=options.json)
+        return _list(client, as_json=options.json, with_archived=options.archived)
     chats = [client.ask("GET", f"/api/chats/{id}", ChatView) for id in options.ids]  # all of them, before one changes
     for chat in chats:
         if options.action == "export":
@@ -99,6 +100,7 @@ def parser() -> Parser:
     made.add_argument("ids", nargs="*", metavar="ID", help="chats, as the list names them")
     add_options(made)
     made.add_argument("--json", action="store_true", help="list the chats as one JSON object a line")
+    made.add_argument("--archived", action="store_true", help="list archived chats too")
     return made
 
 
@@ -133,17 +135,21 @@ def _check(options: ChatsOptions) -> None:
         raise UsageError(f"penstock chats {options.action} needs a chat", help="penstock chats lists them")
     if options.action is not None and options.json:
         raise UsageError("--json is for the list", help="an export is JSON already")
+    if options.action is not None and options.archived:
+        raise UsageError("--archived is for the list", help="the ids of archived chats are valid without it")
     for id in options.ids:
         if not ID.fullmatch(id):
             raise UsageError(f"{shown(id)} is not the id of a chat", help="penstock chats lists them")
 
 
-def _list(client: ServerClient, *, as_json: bool) -> int:
-    chats = client.ask("GET", "/api/chats", ChatList).chats
+def _list(client: ServerClient, *, as_json: bool, with_archived: bool) -> int:
+    found = client.ask("GET", "/api/chats", ChatList).chats
+    chats = [chat for chat in found if with_archived or not _is_hidden(chat)]
     if as_json:
         return pass_on(msgspec.json.Encoder().encode_lines(chats))
     if not chats:
-        return say("There are no chats.\n")
+        hint = " but archived ones: --archived lists them" if found else ""
+        return say(f"There are no chats{hint}.\n")
     since = {chat.id: began for chat in chats if chat.state == "running" and (began := _began(client, chat))}
     return say(as_text(chats, since, now_ms()))
 
@@ -157,6 +163,11 @@ def _began(client: ServerClient, chat: ChatView) -> int | None:
     return next((turn.began_at for turn in found if turn.state == "running"), None)
 
 
+def _is_hidden(chat: ChatView) -> bool:
+    """Return whether lists leave a chat out: it is archived, and neither works nor asks."""
+    return chat.archived and chat.state == "idle" and not chat.asks
+
+
 def _state(chat: ChatView) -> str:
     if chat.is_away:
         return "away"
@@ -164,7 +175,7 @@ def _state(chat: ChatView) -> str:
         return "asks"
     if chat.held:
         return "held"
-    return {"running": "works", "queued": "waits", "idle": "idle"}[chat.state]
+    return {"running": "works", "queued": "waits", "idle": "archived" if chat.archived else "idle"}[chat.state]
 
 
 def _title(chat: ChatView) -> str:

@@ -81,6 +81,27 @@ def test_chats_are_listed_stopped_exported_and_deleted(serve: Callable[..., Serv
 
 
 @pytest.mark.slow
+def test_archived_chats_are_listed_when_asked_for(serve: Callable[..., Serve]) -> None:
+    """Those that work are listed like others; the rest with --archived alone."""
+    started = serve("--port=0")
+    with signed_in(started) as client:
+        rests, works = begun(client, "scripted", "completed"), begun(client, "staying", "running")
+        until(lambda: client.get(f"/api/chats/{rests}").json()["state"] == "idle")
+        for chat in (rests, works):
+            assert client.patch(f"/api/chats/{chat}", json={"archived": True}).json()["archived"]
+        listed = chats(started, "--json").stdout.splitlines()
+        assert [json.loads(line)["id"] for line in listed] == [works]
+        assert rests not in chats(started).stdout
+        (row,) = [line for line in chats(started, "--archived").stdout.splitlines() if rests in line]
+        assert " archived " in row
+        assert "stopped turns" in chats(started, "stop", works).stdout
+        until(lambda: client.get(f"/api/chats/{works}").json()["state"] == "idle")
+        assert chats(started).stdout == "There are no chats but archived ones: --archived lists them.\n"
+        wrong = chats(started, "stop", works, "--archived")
+        assert (wrong.returncode, "--archived is for the list" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.slow
 def test_a_wrong_id_changes_nothing(serve: Callable[..., Serve]) -> None:
     """All ids are looked up before a chat is deleted; one that leads elsewhere, or is missing, is an error."""
     started = serve("--port=0")

@@ -108,6 +108,8 @@ declare namespace Api {
     allow?: "all" | "ask" | "default" | "edits" | "own" | "read";
     visibility?: "private" | "team";
     heartbeat?: Heartbeat | null;
+    pinned?: boolean;
+    archived?: boolean;
   }
 
   interface ChatView {
@@ -122,6 +124,8 @@ declare namespace Api {
     home: string | null;
     person: string;
     visibility: "private" | "team";
+    pinned: boolean;
+    archived: boolean;
     used_at: number;
     state: "idle" | "queued" | "running";
     asks: boolean;

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET
+
 from penstock.adapter import Allow
 from penstock.chat.errors import Conflicting, Invalid, NoSuchChat
 from penstock.chat.history.entries import OWNER, Numbered
@@ -20,6 +22,7 @@ from penstock.chat.history.frames import TurnView
 from penstock.chat.service.agents.launch import Starter
 from penstock.chat.service.agents.offered import Agents
 from penstock.chat.service.agents.workspaces import Workspaces
+from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.chats.chat_view import ChatView, view_of
 from penstock.chat.service.chats.chats import Chats
 from penstock.chat.service.chats.heartbeats import Scheduler, checked
@@ -349,12 +352,7 @@ class Service:
                 check_max_turns(person, sum(it.count_open(person) for it in self._chats), most)
 
         turn, new = await chat.ask(self._text(text), key=key_of(key), person=person, check=check)
-        if chat.row.title is None:
-            try:
-                made = ChatChanges(title=made_title(text))
-                await chat.log.change(lambda row: made if row.title is None else ChatChanges())
-            except (StoreFailed, NoSuchChat):
-                pass  # the next prompt gives the chat a title
+        await self._was_written_to(chat, text)
         return turn, new
 
     async def answer(self, id: str, question: str, text: str, *, person: str = OWNER) -> int:
@@ -368,7 +366,22 @@ class Service:
         """
         self._require_open()
         chat = self._chats.require(id)
-        return await chat.answer(question, self._text(text), person=person)
+        turn = await chat.answer(question, self._text(text), person=person)
+        await self._was_written_to(chat, None)
+        return turn
+
+    async def _was_written_to(self, chat: Chat, prompt: str | None) -> None:
+        """Return a chat to the lists, and give one without a title the beginning of its prompt."""
+
+        def changes(row: ChatRow) -> ChatChanges:
+            title = made_title(prompt) if row.title is None and prompt is not None else UNSET
+            return ChatChanges(title=title, archived=False if row.archived else UNSET)
+
+        if changes(chat.row).fields():
+            try:
+                await chat.log.change(changes)
+            except (StoreFailed, NoSuchChat):
+                pass  # the next message does it
 
     async def stop(self, id: str, turn: int | None = None, *, queued: bool = False, person: str = OWNER) -> list[int]:
         """Stop a turn or take it back from the queue; without `turn`, all of them. Return those that were stopped.

@@ -49,6 +49,9 @@ KEY = re.compile(r"[!-~]{1,200}")
 
 NDJSON = "application/x-ndjson"
 
+DECIDED = ("visibility", "pinned", "archived")
+"""Fields of a chat that only those change who decide about the chat itself: all who see it have the same."""
+
 
 class Api:
     """Request handlers. Each takes a request, authenticated unless its route is public, the path's ids and the body."""
@@ -266,8 +269,8 @@ class Api:
         return _json(self.service.chat(chat))
 
     async def change(self, request: Request, chat: str, body: schemas.Changes) -> Response:
-        """Change a chat and return it. Who sees it is decided by its person or an owner."""
-        if body.visibility is not msgspec.UNSET:
+        """Change a chat and return it. Who sees it, and where lists have it, is decided by its person or an owner."""
+        if any(getattr(body, name) is not msgspec.UNSET for name in DECIDED):
             self.check(request, "manage", chat)
         return _json(await self.service.change(chat, **body.fields()))
 

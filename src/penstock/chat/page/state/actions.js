@@ -5,6 +5,7 @@ import { download } from "../components/download.js";
 import { api, ApiError, messageOf, newKey, OFFLINE, statusOf } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
 import { offerOf } from "./machines.js";
+import { endSelecting, select, selected } from "./selection.js";
 import { loadChoices, putChat, removeChat } from "./chats.js";
 import { isTakenBack } from "./reducer.js";
 import { chatPath, go } from "./router.js";
@@ -12,6 +13,8 @@ import { readObject, write, writeObject } from "./storage.js";
 import { closeDialog, openDialog, state } from "./store.js";
 import { notKeptText } from "../text/copy.js";
 import { fileName, markdownOf } from "../text/export.js";
+
+const NOT_FOUND = 404;
 
 /**
  * Save a chat as a Markdown file, as the server has it now.
@@ -162,9 +165,42 @@ export async function allowAndGoOn(id, allow, text) {
   outbox.send(id, newKey(), text);
 }
 
+/** @param {boolean} archived */
+export const archiveSelected = (archived) =>
+  forSelected(async ({ id, archived: isAlready }) => {
+    if (archived !== isAlready) await changeChat(id, { archived });
+  });
+
+export const deleteSelected = () => forSelected(({ id }) => deleteChat(id));
+
+/**
+ * Do the same with each chat that is selected, one after another. What it is done with is no longer selected, so what is
+ * left can be tried again.
+ *
+ * @param {(chat: Api.ChatView) => Promise<void>} act
+ */
+async function forSelected(act) {
+  let failure;
+  for (const chat of selected()) {
+    try {
+      await act(chat);
+      select([chat.id], false);
+    } catch (error) {
+      failure ??= error;
+      if (statusOf(error) === OFFLINE) break; // the next ones would fail too
+    }
+  }
+  if (failure) throw failure;
+  endSelecting();
+}
+
 /** @param {string} id */
 export async function deleteChat(id) {
-  await api.remove(id);
+  try {
+    await api.remove(id);
+  } catch (error) {
+    if (statusOf(error) !== NOT_FOUND) throw error; // somebody else deleted it
+  }
   write(draftName(id), "");
   write(placeName(id), "");
   outbox.forget(id);

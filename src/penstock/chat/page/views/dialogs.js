@@ -13,12 +13,13 @@ import {
   Wrong,
 } from "../components/ui.js";
 import { api } from "../net/api.js";
-import { allowAndGoOn, changeChat, deleteChat, saveChat } from "../state/actions.js";
+import { allowAndGoOn, changeChat, deleteChat, deleteSelected, saveChat } from "../state/actions.js";
 import { hasSound, notifying, setNotifying, setSound } from "../state/notifications.js";
+import { selected } from "../state/selection.js";
 import { signOut } from "../state/session.js";
 import { agentOf, chatOf, closeDialog, hasMachines, machineOf, openDialog } from "../state/store.js";
 import { reachableUrl, SHORTCUTS } from "../text/copy.js";
-import { ago, oneLine } from "../text/format.js";
+import { ago, oneLine, plural } from "../text/format.js";
 import { levelOf } from "../text/permissions.js";
 import { Machines } from "./machines.js";
 
@@ -206,6 +207,36 @@ function Delete({ chat }) {
     <${Wrong}>${error}<//>
     <${Buttons} careful>
       <button type="button" class="button danger" disabled=${isBusy} onClick=${remove}>Delete</button>
+    <//>
+  <//>`;
+}
+
+const NAMED = 5; // of more chats, the number is clearer
+
+function DeleteSelected() {
+  const [isBusy, error, run] = useAsync();
+  const [chats] = useState(selected); // as they were shown when one decided
+  const remove = async () => {
+    const isDone = await run(async () => {
+      await deleteSelected();
+      return true;
+    });
+    if (isDone) closeDialog();
+  };
+  const number = plural(chats.length, "chat");
+  return html`<${Dialog} title=${`Delete ${number}?`} name="delete_selected" onClose=${closeDialog}>
+    <ul class="named">
+      ${chats.slice(0, NAMED).map((it) => html`<li key=${it.id}><bdi>${oneLine(it.title) || "New chat"}</bdi></li>`)}
+      ${chats.length > NAMED && html`<li>and ${chats.length - NAMED} more</li>`}
+    </ul>
+    <p>
+      They and their details go for good.${" "}
+      ${chats.every((it) => it.state === "idle") ? "" : "What runs now is stopped. "}The files in their directories stay as
+      they are.
+    </p>
+    <${Wrong}>${error}<//>
+    <${Buttons} careful>
+      <button type="button" class="button danger" disabled=${isBusy} onClick=${remove}>Delete ${number}</button>
     <//>
   <//>`;
 }
@@ -447,6 +478,7 @@ const VIEWS = {
   heartbeat: Heartbeat,
   save: Save,
   delete: Delete,
+  delete_selected: DeleteSelected,
   link: Link,
   browsers: Browsers,
   nodes: Machines,
