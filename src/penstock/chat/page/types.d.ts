@@ -11,6 +11,11 @@ declare namespace Api {
     several?: boolean;
   }
 
+  interface Activity {
+    calls?: Array<RunningCall>;
+    plan?: Array<PlanItem>;
+  }
+
   interface AgentView {
     name: string;
     installed: boolean;
@@ -438,9 +443,21 @@ declare namespace Api {
     role: "member" | "owner" | "viewer";
   }
 
+  interface PlanFrame {
+    type: "plan";
+    turn: number;
+    done?: number;
+    all?: number;
+  }
+
   interface PlanItem {
     text: string;
     status: "completed" | "in_progress" | "pending";
+  }
+
+  interface PlanProgress {
+    done?: number;
+    all?: number;
   }
 
   interface Planned {
@@ -507,6 +524,15 @@ declare namespace Api {
     note: string;
     used_at: number;
     agent?: string | null;
+  }
+
+  interface RunningCall {
+    title: string;
+    name: string;
+    tool_kind: "delete" | "edit" | "execute" | "fetch" | "move" | "other" | "read" | "search" | "think";
+    at: number;
+    output?: string;
+    shortened?: number;
   }
 
   interface Said {
@@ -606,6 +632,7 @@ declare namespace Api {
     status?: string | null;
     reply?: string | null;
     question?: OpenQuestion | null;
+    plan?: PlanProgress | null;
     message?: string;
     outcome?: "cancelled" | "cut_off" | "empty" | "error" | "ok" | "timed_out" | null;
     reason?: string | null;
@@ -669,7 +696,7 @@ declare namespace Api {
     recent: Array<Workspace>;
   }
 
-  type Frame = Snapshot | PromptedFrame | HeldTurns | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye;
+  type Frame = Snapshot | PromptedFrame | HeldTurns | Streaming | Thinking | PlanFrame | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye;
 
-  type RunFrame = Snapshot | PromptedFrame | HeldTurns | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye | RunChanged;
+  type RunFrame = Snapshot | PromptedFrame | HeldTurns | Streaming | Thinking | PlanFrame | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye | RunChanged;
 }

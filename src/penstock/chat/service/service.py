@@ -17,6 +17,7 @@ from msgspec import UNSET
 
 from penstock.adapter import Allow
 from penstock.chat.errors import Conflicting, Invalid, NoSuchChat
+from penstock.chat.history.activity import Activity
 from penstock.chat.history.entries import OWNER, Numbered
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.agents.launch import Starter
@@ -234,6 +235,14 @@ class Service:
             NoSuchChat, NoSuchTurn: there is none, or it is no longer kept.
         """
         return await (await self._chats.fresh_log(id)).turn(turn)
+
+    async def activity(self, id: str, turn: int) -> Activity:
+        """Return what the agent of a turn does now: its open calls with the output so far, and its plan.
+
+        Raises:
+            NoSuchChat, NoSuchTurn: there is none, or it is no longer kept.
+        """
+        return await (await self._chats.fresh_log(id)).activity(turn)
 
     def _used(self) -> list[str]:
         home = self._shared.this_node.home

@@ -307,6 +307,10 @@ class Api:
             return Response(made, headers=NO_STORE, media_type="application/json")
         return await _lines([row.what for row in rows if isinstance(row.what, ev.Base)])
 
+    async def activity(self, request: Request, chat: str, turn: int) -> Response:
+        """Return what the agent of a turn does now."""
+        return _json(await self.service.activity(chat, turn))
+
     async def trajectory(self, request: Request, chat: str, turn: int) -> Response:
         """Return a turn that has ended as a trajectory for evaluation tools."""
         view, rows = await self.service.turn(chat, turn)

@@ -283,6 +283,7 @@ function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
       chat=${id}
       path=${chatPath(id)}
       turn=${turn}
+      canLook=${true}
       waits=${waits(thread, turn)}
       away=${away}
       isUnkept=${thread.unkept !== null}

@@ -1,6 +1,7 @@
 // The details of a turn: all that the agent did, as the server has it.
 
 import { Boundary, html, Icon, Status, useEffect, useLayoutEffect, useRef, useState } from "../components/ui.js";
+import { Plan } from "../components/plan.js";
 import { Diffs } from "../components/diff.js";
 import { listenForCopies } from "../markdown/blocks.js";
 import { Prose } from "../markdown/prose.js";
@@ -244,15 +245,6 @@ const BODIES = {
   plan: (item) => html`<${Plan} items=${item.items} />`,
   question: (item) => html`<${AskedItem} item=${item} />`,
 };
-
-/** @param {{ items: Api.PlanItem[] | undefined }} props */
-function Plan({ items = [] }) {
-  const entry = (/** @type {Api.PlanItem} */ { status, text }) =>
-    html`<li data-status=${status} dir="auto">
-      <span class="offscreen">${status.replace("_", " ")}: </span>${oneLine(text)}
-    </li>`;
-  return html`<ul class="plan">${items.map(entry)}</ul>`;
-}
 
 /** @param {{ item: Api.Asked }} props */
 function AskedItem({ item }) {
