@@ -44,7 +44,7 @@ def test_people_see_who_wrote_and_what_they_may_do(
     expect(ben.get_by_role("link", name="New chat", exact=True)).to_have_count(0)
 
     settings, place = ["Rename and settings", "Heartbeat"], ["Pin", "Archive"]
-    assert menu_of(ana) == [*settings, *place, "Share with the team", "Save as Markdown", "Delete"]
+    assert menu_of(ana) == [*settings, *place, "Share with the team", "Save as a file", "Delete"]
     ana.get_by_role("button", name="Of this chat").click()
     ana.get_by_role("menuitem", name="Share with the team").click()
     expect(ana.locator(".head-text p")).to_contain_text("team", timeout=PATIENCE)
@@ -53,7 +53,7 @@ def test_people_see_who_wrote_and_what_they_may_do(
     expect(ben.get_by_text("You can read this chat.")).to_be_visible(timeout=PATIENCE)
     expect(ben.locator(".said-by")).to_have_text("ana")
     expect(ben.locator("textarea")).to_have_count(0)
-    assert menu_of(ben) == ["Save as Markdown"]
+    assert menu_of(ben) == ["Save as a file"]
 
     owner = page_of(server, devices)
     owner.goto(ana.url)

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock import events as ev
 from penstock.chat.history import activity
-from penstock.chat.history.activity import Activity, ActivityFold
+from penstock.chat.history.activity import ActivityFold, AgentActivity
 from penstock.chat.history.entries import Entry, Numbered, Prompted, TurnBegan, TurnEnded
 from penstock.chat.history.frames import PlanFrame, PlanProgress
 from penstock.chat.history.timeline import Timeline
@@ -36,7 +36,7 @@ def plan(*states: Any, parent: str | None = None) -> ev.PlanChanged:
     return ev.PlanChanged(items=items, parent=parent, **A)
 
 
-def now(*events: ev.Event) -> Activity:
+def now(*events: ev.Event) -> AgentActivity:
     """What is done after these events, the first at 1, the next at 2, and so on."""
     fold = ActivityFold()
     for at, event in enumerate(events, 1):
@@ -51,13 +51,16 @@ def test_open_calls_have_their_output_so_far() -> None:
     revised = ev.BlockRevised(block=1, kind="tool_output", text="other", **A)
     found = now(called("a"), *printed(1, "a", "one"), revised, called("b"), returned("b"), returned("never"))
     assert [(it.title, it.output) for it in found.calls] == [("make", "other")]
-    text = [ev.BlockStarted(block=5, kind="text", **A), ev.Delta(block=5, kind="text", text="hello", **A)]
+    text: list[ev.Event] = [
+        ev.BlockStarted(block=5, kind="text", **A),
+        ev.Delta(block=5, kind="text", text="hello", **A),
+    ]
     assert now(*text, *printed(1, "a", "x"), returned("a"), called("a")).calls[0].output == ""
 
 
 def test_calls_and_output_are_bounded() -> None:
     """Calls that never end, and output without end, take no more than a part of it."""
-    many = [it for n in range(1000) for it in (called(f"c{n}"), *printed(n, f"c{n}", "x"))]
+    many: list[ev.Event] = [it for n in range(1000) for it in (called(f"c{n}"), *printed(n, f"c{n}", "x"))]
     assert len(now(*many).calls) == activity.MAX_CALLS
     (call,) = now(called("a"), *printed(1, "a", *["0123456789\n"] * 20_000)).calls
     assert len(call.output) < activity.MAX_OUTPUT_CHARS + 10
@@ -88,7 +91,7 @@ def test_progress_is_in_the_view_while_the_turn_runs() -> None:
     assert folded(plan("pending", parent="c1")).turns[1].plan is None
     ended = folded(plan("pending"), TurnEnded(1, "cut_off"))
     assert ended.turns[1].plan is None
-    assert ended.activity(1) == Activity()
+    assert ended.activity(1) == AgentActivity()
 
 
 def test_of_many_plans_a_client_gets_the_newest() -> None:

@@ -35,7 +35,7 @@ OWNERS = {
     "metrics", "trust", "remove_node", "run", "run_details", "run_output", "run_changes", "run_candidate_changes",
     "stop_run", "land_run", "message_run", "run_events",
 }  # fmt: skip
-READS = {"chat", "turns", "details", "trajectory", "turn_entries", "activity", "events"}
+READS = {"chat", "turns", "details", "trajectory", "turn_entries", "activity", "export", "events"}
 WRITES = {"change", "prompt", "stop", "release", "answer"}
 DECIDES = {"delete"}
 

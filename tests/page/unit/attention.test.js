@@ -23,7 +23,7 @@ import { state } from "../../../src/penstock/chat/page/state/store.js";
 
 const chat = (id, more = {}) => ({
   ...{ id, agent: "codex", title: `about ${id}`, turns: 1, state: "idle", asks: false, held: 0, used_at: 1 },
-  ...{ cwd: "/work", pinned: false, archived: false },
+  ...{ cwd: "/srv", pinned: false, archived: false },
   ...more,
 });
 const run = (id, state) => ({ id, kind: "loop", title: id, path: "/x", state, note: "", used_at: 1 });
@@ -147,18 +147,18 @@ test("what is pinned stands before the rest, and what is archived after it, unle
 
 test("by directory each has its group, named by the end of its path that no other has", () => {
   const list = [
-    chat("a", { cwd: "/work/shop", used_at: 5 }),
+    chat("a", { cwd: "/srv/shop", used_at: 5 }),
     chat("b", { cwd: "/old/shop", used_at: 4, state: "running" }),
-    chat("c", { cwd: "/work/site", used_at: 3 }),
-    chat("d", { cwd: "/work/shop", used_at: 2 }),
+    chat("c", { cwd: "/srv/site", used_at: 3 }),
+    chat("d", { cwd: "/srv/shop", used_at: 2 }),
     chat("e", { cwd: "/", used_at: 1 }),
-    { ...run("doc", "idle"), kind: "document", path: "/work/site/notes.md" },
-    chat("f", { cwd: "/work/shop", asks: true }),
-    chat("g", { cwd: "/work/shop", archived: true }),
+    { ...run("doc", "idle"), kind: "document", path: "/srv/site/notes.md" },
+    chat("f", { cwd: "/srv/shop", asks: true }),
+    chat("g", { cwd: "/srv/shop", archived: true }),
   ];
   assert.deepEqual(named(groupsOf(list, { byDirectory: true })), [
     ["Asks you", ["f"]],
-    ["work/shop", ["a", "d"]],
+    ["srv/shop", ["a", "d"]],
     ["old/shop", ["b"]],
     ["site", ["c", "doc"]],
     ["/", ["e"]],

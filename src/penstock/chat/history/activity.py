@@ -33,7 +33,7 @@ class RunningCall(msgspec.Struct, omit_defaults=True):
     """Number of characters that are left out of the output."""
 
 
-class Activity(msgspec.Struct):
+class AgentActivity(msgspec.Struct):
     """What the agent of a running turn does now; of another turn, nothing."""
 
     calls: list[RunningCall] = []
@@ -73,11 +73,11 @@ class ActivityFold:
         if output is not None:
             (output.add if isinstance(event, ev.Delta) else output.set)(event.text)
 
-    def now(self) -> Activity:
+    def now(self) -> AgentActivity:
         """Return what the agent does now."""
         calls = []
         for call_id, call in self._calls.items():
             output = self._outputs.get(call_id)
             text, shortened = ("", 0) if output is None else output.cut(MAX_OUTPUT_CHARS)
             calls.append(RunningCall(call.title, call.name, call.tool_kind, call.at, text, shortened))
-        return Activity(calls, self.plan)
+        return AgentActivity(calls, self.plan)

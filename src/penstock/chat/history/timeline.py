@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from penstock import events as ev
 from penstock.chat import turn as turns
 from penstock.chat.history import frames
-from penstock.chat.history.activity import Activity, ActivityFold
+from penstock.chat.history.activity import ActivityFold, AgentActivity
 from penstock.chat.history.denied import DeniedActions
 from penstock.chat.history.entries import (
     Answered,
@@ -148,10 +148,10 @@ class Timeline:
         """Time of the newest entry, in milliseconds since 1970."""
         return self._at
 
-    def activity(self, turn: int) -> Activity:
+    def activity(self, turn: int) -> AgentActivity:
         """Return what the agent of a turn does now: nothing, unless the turn runs."""
         live = self._live
-        return live.activity.now() if live is not None and live.view.turn == turn else Activity()
+        return live.activity.now() if live is not None and live.view.turn == turn else AgentActivity()
 
     def snapshot(self) -> Snapshot:
         """Return everything that a new client needs."""

@@ -11,7 +11,7 @@ declare namespace Api {
     several?: boolean;
   }
 
-  interface Activity {
+  interface AgentActivity {
     calls?: Array<RunningCall>;
     plan?: Array<PlanItem>;
   }

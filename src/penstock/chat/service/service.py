@@ -9,16 +9,18 @@ import asyncio
 import contextlib
 import os
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import UNSET
 
 from penstock.adapter import Allow
-from penstock.chat.errors import Conflicting, Invalid, NoSuchChat
-from penstock.chat.history.activity import Activity
+from penstock.chat.errors import Conflicting, Invalid, NoSuchChat, NoSuchTurn
+from penstock.chat.history.activity import AgentActivity
+from penstock.chat.history.details import details_of
 from penstock.chat.history.entries import OWNER, Numbered
+from penstock.chat.history.export.parts import TurnToExport, is_exported
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.agents.launch import Starter
 from penstock.chat.service.agents.offered import Agents
@@ -52,13 +54,16 @@ from penstock.chat.service.validation import (
     visibility_of,
 )
 from penstock.chat.service.webhooks import Webhooks
-from penstock.chat.store.protocol import ChatStore, StoreFailed, clock
+from penstock.chat.store.protocol import ChatStore, StoreFailed, Trimmed, clock
 from penstock.chat.store.rows import ChatChanges, ChatRow, Heartbeat, Visibility
 from penstock.chat.store.state import StoreState
 from penstock.config.settings import Config
 from penstock.errors import UsageError
 from penstock.run import lifecycle
 from penstock.run.history import History
+
+EXPORTED_TURNS = 100
+"""Number of turns that are read at once for a file."""
 
 Sleep = Callable[[float], Awaitable[None]]
 """Function that waits for a number of seconds."""
@@ -236,13 +241,37 @@ class Service:
         """
         return await (await self._chats.fresh_log(id)).turn(turn)
 
-    async def activity(self, id: str, turn: int) -> Activity:
+    async def activity(self, id: str, turn: int) -> AgentActivity:
         """Return what the agent of a turn does now: its open calls with the output so far, and its plan.
 
         Raises:
             NoSuchChat, NoSuchTurn: there is none, or it is no longer kept.
         """
         return await (await self._chats.fresh_log(id)).activity(turn)
+
+    async def exported(self, id: str, *, with_details: bool) -> AsyncIterator[TurnToExport]:
+        """Yield the turns of a chat for a file, the oldest first; with what their agents did, if wanted.
+
+        Turns that are asked for meanwhile are left out.
+
+        Raises:
+            NoSuchChat: there is none of this id.
+            StoreFailed: its turns cannot be read.
+        """
+        for first in range(1, self.chat(id).turns + 1, EXPORTED_TURNS):
+            found, _ = await self.turns(id, before=first + EXPORTED_TURNS, limit=EXPORTED_TURNS)
+            for view in found:
+                if view.turn >= first and is_exported(view):  # turns may be missing, so a page may reach back
+                    yield await self._with_details(id, view) if with_details else TurnToExport(view)
+
+    async def _with_details(self, id: str, view: TurnView) -> TurnToExport:
+        try:
+            _, rows = await self.turn(id, view.turn)
+        except (NoSuchTurn, StoreFailed, Trimmed) as error:
+            return TurnToExport(view, gap=f"they cannot be read: {error}")
+        details = await asyncio.to_thread(details_of, view, rows)
+        is_whole = details.whole or view.state != "completed"
+        return TurnToExport(view, details.items, "" if is_whole else "the first of them are no longer kept")
 
     def _used(self) -> list[str]:
         home = self._shared.this_node.home

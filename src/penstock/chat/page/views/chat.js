@@ -76,7 +76,7 @@ function Head({ chat, title, id }) {
     ...(isReader() ? [] : settings),
     ...(chat && decides ? placeItems(chat) : []),
     ...(chat && decides && areSeveral() ? [visibilityItem(chat)] : []),
-    { label: "Save as Markdown", act: () => openDialog({ kind: "save", id }) },
+    { label: "Save as a file", act: () => openDialog({ kind: "save", id }) },
     ...(decides ? [{ label: "Delete", danger: true, act: () => openDialog({ kind: "delete", id }) }] : []),
   ];
   const heartbeat = chat?.heartbeat?.on && `Heartbeat: every ${chat.heartbeat.minutes} minutes`;

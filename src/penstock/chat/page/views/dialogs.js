@@ -13,7 +13,7 @@ import {
   Wrong,
 } from "../components/ui.js";
 import { api } from "../net/api.js";
-import { allowAndGoOn, changeChat, deleteChat, deleteSelected, saveChat } from "../state/actions.js";
+import { allowAndGoOn, changeChat, deleteChat, deleteSelected } from "../state/actions.js";
 import { hasSound, notifying, setNotifying, setSound } from "../state/notifications.js";
 import { selected } from "../state/selection.js";
 import { signOut } from "../state/session.js";
@@ -414,18 +414,44 @@ function Browsers() {
   <//>`;
 }
 
+const FORMS = [
+  ["html", "HTML", "One page for any browser, without scripts"],
+  ["markdown", "Markdown", "A text file, for an editor or another program"],
+];
+
 /** @param {OfChat} props */
 function Save({ chat }) {
-  const [hasSteps, setSteps] = useState(false);
+  const [form, setForm] = useState(FORMS[0][0]);
+  const [hasDetails, setDetails] = useState(false);
   return html`<${Dialog} title="Save this chat" name="save" onClose=${closeDialog}>
-    <${SavedForm} save=${() => saveChat(chat, hasSteps)}>
-      <p>A Markdown file with what you asked and the replies.</p>
+    <form>
+      <fieldset class="levels">
+        <legend>File</legend>
+        ${FORMS.map(
+          ([value, label, text]) =>
+            html`<label>
+              <input
+                type="radio"
+                name="form"
+                autofocus=${value === form}
+                checked=${value === form}
+                onChange=${() => setForm(value)}
+              />
+              <span><b>${label}</b><small>${text}</small></span>
+            </label>`,
+        )}
+      </fieldset>
       <label class="switch">
-        <input type="checkbox" autofocus checked=${hasSteps} onChange=${withChecked(setSteps)} /><span
-          >With the steps of each turn: thoughts, calls and their output</span
+        <input type="checkbox" checked=${hasDetails} onChange=${withChecked(setDetails)} /><span
+          >With the details of each turn: thoughts, calls and their output</span
         >
       </label>
-    <//>
+      <${Buttons}>
+        <a class="button primary" href=${api.exportUrl(chat.id, form, hasDetails)} download onClick=${closeDialog}>
+          Save
+        </a>
+      <//>
+    </form>
   <//>`;
 }
 

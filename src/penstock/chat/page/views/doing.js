@@ -60,10 +60,10 @@ function Opener({ isOpen, onChange, children }) {
  * @param {string} chat
  * @param {number} turn
  * @param {boolean} isOn
- * @returns {[Api.Activity | null, string]}
+ * @returns {[Api.AgentActivity | null, string]}
  */
 function useActivity(chat, turn, isOn) {
-  const [activity, setActivity] = useState(/** @type {Api.Activity | null} */ (null));
+  const [activity, setActivity] = useState(/** @type {Api.AgentActivity | null} */ (null));
   const [, error, run] = useAsync();
   useEffect(() => {
     if (!isOn) return undefined;
