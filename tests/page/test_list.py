@@ -49,11 +49,11 @@ def test_pin_and_archive(list_of: Callable[..., tuple[Thread, list[str]]]) -> No
     """A pinned chat is first; an archived one is under Archived and found by search, and a message returns it."""
     thread, chats = list_of(*(f"chat {number}" for number in range(10)))
     page = thread.page
-    choose(page, "Of this chat", "Pin")
+    choose(page, "Chat menu", "Pin")
     expect(titles(group(page, "Pinned"))).to_have_text(["chat 0"])
-    choose(page, "Of this chat", "Unpin")
+    choose(page, "Chat menu", "Unpin")
     expect(group(page, "Pinned")).to_have_count(0)
-    choose(page, "Of this chat", "Archive")
+    choose(page, "Chat menu", "Archive")
     expect(page.locator(f"[data-chat='{chats[0]}']")).to_have_count(0)
     expect(page.locator(".head p")).to_contain_text("archived")
     expect(thread.composer).to_be_enabled()

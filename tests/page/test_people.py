@@ -20,7 +20,7 @@ def page_of(server: Server, devices: Callable[..., Device], person: str | None =
 
 def menu_of(page: Page) -> list[str]:
     """What the menu of the open chat offers."""
-    page.get_by_role("button", name="Of this chat").click()
+    page.get_by_role("button", name="Chat menu").click()
     names = page.get_by_role("menuitem").all_inner_texts()
     page.keyboard.press("Escape")
     return names
@@ -45,7 +45,7 @@ def test_people_see_who_wrote_and_what_they_may_do(
 
     settings, place = ["Rename and settings", "Heartbeat"], ["Pin", "Archive"]
     assert menu_of(ana) == [*settings, *place, "Share with the team", "Save as a file", "Delete"]
-    ana.get_by_role("button", name="Of this chat").click()
+    ana.get_by_role("button", name="Chat menu").click()
     ana.get_by_role("menuitem", name="Share with the team").click()
     expect(ana.locator(".head-text p")).to_contain_text("team", timeout=PATIENCE)
 

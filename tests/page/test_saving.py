@@ -17,7 +17,7 @@ TURNS = 130
 
 def saved(thread: Thread, form: str = "Markdown", *, has_details: bool = False) -> tuple[str, str]:
     """Name and text of the file that the page saves of its chat."""
-    thread.button("Of this chat").click()
+    thread.button("Chat menu").click()
     thread.page.get_by_role("menuitem", name="Save as a file").click()
     dialog = thread.page.get_by_role("dialog", name="Save this chat")
     dialog.get_by_role("radio", name=form).check()

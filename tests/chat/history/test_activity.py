@@ -51,6 +51,8 @@ def test_open_calls_have_their_output_so_far() -> None:
     revised = ev.BlockRevised(block=1, kind="tool_output", text="other", **A)
     found = now(called("a"), *printed(1, "a", "one"), revised, called("b"), returned("b"), returned("never"))
     assert [(it.title, it.output) for it in found.calls] == [("make", "other")]
+    orphan = ev.Delta(block=9, kind="tool_output", text="of nobody", **A)
+    assert now(called("a"), orphan).calls[0].output == ""
     text: list[ev.Event] = [
         ev.BlockStarted(block=5, kind="text", **A),
         ev.Delta(block=5, kind="text", text="hello", **A),

@@ -325,8 +325,8 @@ export function ChatList({ app }) {
         onInput=${withValue(setFilter)}
       />`
     }
-    ${app.chats && !all.length && html`<p class="side-note">No chats yet.</p>`}
-    ${wanted && !shown.length && html`<p class="side-note">${isSearching ? "Searching…" : "No title and no prompt has this."}</p>`}
+    ${app.chats && !all.length && html`<p class="side-note">No chats yet. What asks you will stand here first.</p>`}
+    ${wanted && !shown.length && html`<p class="side-note">${isSearching ? "Searching…" : "No title and no prompt has this. Replies are not searched."}</p>`}
     <div class="entries" ref=${list}>
       ${groupsOf(shown).map(
         ({ name, path, items }) =>

@@ -97,7 +97,7 @@ function Head({ chat, title, id }) {
         <${Icon} name="pulse" />
       </button>`
     }
-    ${chat && html`<${Menu} label="Of this chat" items=${items} />`}
+    ${chat && html`<${Menu} label="Chat menu" items=${items} />`}
   </header>`;
 }
 

@@ -96,7 +96,7 @@ function Settings({ chat }) {
       />
       <span><b data-level=${it.kind}>${it.label}</b><small><${Coded} text=${it.text} /></small></span>
     </label>`;
-  return html`<${Dialog} title="This chat" name="settings" onClose=${closeDialog}>
+  return html`<${Dialog} title="Settings of this chat" name="settings" onClose=${closeDialog}>
     <${SavedForm} save=${save}>
       <label class="row">
         <span>Title</span>
@@ -113,7 +113,7 @@ function Settings({ chat }) {
         />
       </label>
       <fieldset class="levels">
-        <legend>What it may do</legend>
+        <legend>Permission</legend>
         ${agent?.allows.map(level)}
       </fieldset>
       <p class="side-note">
@@ -170,7 +170,7 @@ function Heartbeat({ chat }) {
           ></textarea>
         </label>
         <label class="switch">
-          <input type="checkbox" checked=${hasQuiet} onChange=${withChecked(setHasQuiet)} /><span>Not at night</span>
+          <input type="checkbox" checked=${hasQuiet} onChange=${withChecked(setHasQuiet)} /><span>Except in quiet hours</span>
         </label>
         ${hasQuiet && html`<${QuietHours} value=${quiet} onChange=${setQuiet} />`}
       </fieldset>
@@ -187,7 +187,7 @@ function QuietHours({ value, onChange }) {
     /** @type {(value: string) => void} */ change,
   ) => html`<input type="time" aria-label=${label} required value=${time} onInput=${withValue(change)} />`;
   return html`<div class="row">
-    <span>Quiet</span>
+    <span>Quiet hours</span>
     <span class="with-unit">
       ${field("Quiet from", from, (changed) => onChange(`${changed}-${to}`))}to
       ${field("Quiet until", to, (changed) => onChange(`${from}-${changed}`))}

@@ -280,7 +280,7 @@ function Queued({ turn, waits, away, onTakeBack }) {
     : away
       ? `Waits for the machine ${away}`
       : waits
-        ? "Waits for its turn"
+        ? "Waits for the turn before it"
         : "Waits to begin";
   return html`<div class="queued">
     <span>${text}</span>
@@ -329,7 +329,7 @@ function Facts({ path, turn, isLast, remembers, onEdit, onSend }) {
         ${took === null ? steps : `${steps}, ${duration(took)}`}
       </a>`
     }
-    ${(input > 0 || output > 0) && html`<span title="Tokens">${count(input)} in, ${count(output)} out</span>`}
+    ${(input > 0 || output > 0) && html`<span class="tokens" title="Tokens">${count(input)} in, ${count(output)} out</span>`}
     ${cost && html`<span>${cost}</span>`}
     ${completed && html`<${Time} at=${completed} />`}
     ${message && html`<${CopyButton} text=${message} label="Copy the reply" />`}
