@@ -157,7 +157,9 @@ def test_a_chat_is_found_by_its_prompt(own_server: Callable[..., Server], at: Ca
     expect(thread.page.locator(".entries li")).to_have_count(1)
     expect(thread.page.locator(f"[data-chat='{thread.chat}']")).to_be_visible()
     field.fill("needle6")
-    expect(thread.page.locator(".side-note").first).to_have_text("No title and no prompt has this.")
+    expect(thread.page.locator(".side-note").first).to_have_text(
+        "No title and no prompt has this. Replies are not searched."
+    )
     field.fill("chat 7")
     expect(thread.page.locator(".entries li")).to_have_count(1)
 
@@ -231,3 +233,35 @@ def test_another_directory_is_written_at_once(own_server: Servers, devices: Devi
     expect(thread.composer).to_be_focused()
     thread.page.get_by_label("Directory").select_option(label="Another directory…")
     expect(thread.page.get_by_label("Its path")).to_be_focused()
+
+
+def test_the_first_page_helps_to_begin(own_server: Servers, devices: Devices) -> None:
+    """Without a chat there are examples, which only fill the field; later, what was chosen before is one click."""
+    server = own_server(config=_several)
+    thread = Thread(devices(), server).enter()
+    page = thread.page
+    examples = page.get_by_role("group", name="Examples")
+    examples.get_by_role("button").first.click()
+    expect(thread.composer).to_have_value("Explain what this project does, and how its parts work together.")
+    assert server.ask("GET", "/api/chats")["chats"] == []
+    agent, level = page.get_by_label("Agent", exact=True), page.get_by_label("Permissions")
+    agent.select_option("claude")
+    level.select_option(label="Edits files")
+    thread.composer.press("Enter")
+    expect(page.locator(".turn")).to_have_count(1)
+    page.get_by_role("link", name="New chat", exact=True).click()
+    before = page.get_by_role("group", name="Used before")
+    expect(page.locator(".labelled > span").first).to_have_text("Agent")
+    expect(before).to_have_count(0)  # it is what is chosen now
+    expect(examples).to_have_count(0)
+    agent.select_option("opencode")
+    level.select_option(label="Asks first")
+    before.get_by_role("button", name="claude · shop · edits files").click()
+    expect(agent).to_have_value("claude")
+    expect(level.locator("option:checked")).to_have_text("Edits files")
+    page.evaluate(
+        "localStorage.setItem('penstock.recent', JSON.stringify({list: [7, null, {agent: 'gone', cwd: '/'}]}))"
+    )
+    page.reload()
+    expect(page.locator(".start")).to_be_visible()
+    expect(before).to_have_count(0)

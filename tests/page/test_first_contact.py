@@ -337,7 +337,7 @@ def test_an_idle_chat_waits_for_nobody(at: Open) -> None:
     thread.page.evaluate(
         """() => {
             window.waited = 0;
-            const look = () => { window.waited += document.body.textContent.includes("Waits for its turn"); };
+            const look = () => { window.waited += document.body.textContent.includes("Waits for the turn before it"); };
             new MutationObserver(look).observe(document.body, { childList: true, subtree: true });
         }"""
     )

@@ -20,7 +20,7 @@ def page_of(server: Server, devices: Callable[..., Device], person: str | None =
 
 def menu_of(page: Page) -> list[str]:
     """What the menu of the open chat offers."""
-    page.get_by_role("button", name="Of this chat").click()
+    page.get_by_role("button", name="Chat menu").click()
     names = page.get_by_role("menuitem").all_inner_texts()
     page.keyboard.press("Escape")
     return names
@@ -43,15 +43,9 @@ def test_people_see_who_wrote_and_what_they_may_do(
     expect(ben.get_by_text("No chats yet.")).to_be_visible(timeout=PATIENCE)
     expect(ben.get_by_role("link", name="New chat", exact=True)).to_have_count(0)
 
-    assert menu_of(ana) == [
-        "Rename and settings",
-        "Heartbeat",
-        "Share with the team",
-        "Save as Markdown",
-        "Share a link",
-        "Delete",
-    ]
-    ana.get_by_role("button", name="Of this chat").click()
+    settings, place, end = ["Rename and settings", "Heartbeat"], ["Pin", "Archive"], ["Share a link", "Delete"]
+    assert menu_of(ana) == [*settings, *place, "Share with the team", "Save as a file", *end]
+    ana.get_by_role("button", name="Chat menu").click()
     ana.get_by_role("menuitem", name="Share with the team").click()
     expect(ana.locator(".head-text p")).to_contain_text("team", timeout=PATIENCE)
 
@@ -59,7 +53,7 @@ def test_people_see_who_wrote_and_what_they_may_do(
     expect(ben.get_by_text("You can read this chat.")).to_be_visible(timeout=PATIENCE)
     expect(ben.locator(".said-by")).to_have_text("ana")
     expect(ben.locator("textarea")).to_have_count(0)
-    assert menu_of(ben) == ["Save as Markdown"]
+    assert menu_of(ben) == ["Save as a file"]
 
     owner = page_of(server, devices)
     owner.goto(ana.url)

@@ -26,7 +26,7 @@ def filled(at: Open, *texts: str, **options: object) -> Thread:
     for number, text in enumerate(texts, 2):
         thread.say(text)
         expect(thread.turn(number)).to_have_attribute("data-state", "queued")
-        expect(thread.turn(number).locator(".queued")).to_contain_text("Waits for its turn")
+        expect(thread.turn(number).locator(".queued")).to_contain_text("Waits for the turn before it")
     return thread
 
 

@@ -233,9 +233,9 @@ def _dialog(menu: str, item: str) -> Show:
 
 
 def _heartbeat(stage: Stage) -> Page:
-    page = _dialog("Of this chat", "Heartbeat")(stage)
+    page = _dialog("Chat menu", "Heartbeat")(stage)
     page.get_by_label("On", exact=True).check()
-    page.get_by_label("Not at night").check()
+    page.get_by_label("Except in quiet hours").check()
     return page
 
 
@@ -260,8 +260,8 @@ STATES: dict[str, Show] = {
     "record": _record,
     "missing": _missing,
     "heartbeat": _heartbeat,
-    "settings": _dialog("Of this chat", "Rename and settings"),
-    "delete": _dialog("Of this chat", "Delete"),
+    "settings": _dialog("Chat menu", "Rename and settings"),
+    "delete": _dialog("Chat menu", "Delete"),
     "keys": _dialog("More", "Keyboard shortcuts"),
     "link": _dialog("More", "Link for another device"),
     "browsers": _dialog("More", "Signed-in browsers"),

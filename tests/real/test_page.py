@@ -103,7 +103,7 @@ def test_real_claude_asks_before_it_writes(stage: Stage) -> None:
     expect(thread.turn(1).locator(".refused button")).to_have_count(0)
     assert sorted(path.name for path in stage.at.folder.iterdir()) == before
 
-    thread.button("Of this chat").click()
+    thread.button("Chat menu").click()
     page.get_by_role("menuitem", name="Rename and settings").click()
     page.get_by_role("dialog").get_by_label("Edits files").check()
     page.get_by_role("dialog").get_by_role("button", name="Save").click()

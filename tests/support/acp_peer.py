@@ -101,6 +101,9 @@ class Peer:
             await self._say(session_id, call)
             await self.cancelled.wait()
             stop = "cancelled"
+        elif words == "build":
+            await self._build(session_id)
+            stop = "cancelled"
         elif words == "files":
             await self._files(session_id)
         elif words == "fail":
@@ -137,6 +140,22 @@ class Peer:
         fields: Any = {"kind": "execute", "raw_input": {"command": SCRIPT}}
         await self._say(session_id, helpers.start_tool_call("x1", "Clean up", status="pending", **fields))
         await self._ask(session_id, schema.ToolCallUpdate(tool_call_id="x1", title="Clean up", **fields))
+
+    async def _build(self, session_id: str) -> None:
+        """Follow a plan, and run a command that prints while it works, until it is stopped."""
+        steps: Any = [("Read it", "completed"), ("Build <b>it</b>", "in_progress"), ("Test it", "pending")]
+        entries = [helpers.plan_entry(text, status=status) for text, status in steps]
+        await self._say(session_id, helpers.update_plan(entries))
+        fields: Any = {"kind": "execute", "status": "in_progress", "raw_input": {"command": "make all"}}
+        await self._say(session_id, helpers.start_tool_call("b1", "make all", **fields))
+        for number in range(200):
+            if self.cancelled.is_set():
+                break
+            update = helpers.update_tool_call("b1")
+            update.field_meta = {"terminal_output_delta": {"data": f"line {number} <b>\u202e\x1b[31mred\n"}}
+            await self._say(session_id, update)
+            await asyncio.sleep(0.05)
+        await self.cancelled.wait()
 
     async def _ask(self, session_id: str, call: schema.ToolCallUpdate) -> None:
         asked = await self.client.request_permission(session_id=session_id, tool_call=call, options=OPTIONS)

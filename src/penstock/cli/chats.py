@@ -19,6 +19,7 @@ from penstock.sinks.sanitize import clean_line
 from penstock.sinks.text.styles import duration
 
 ACTIONS = ("stop", "delete", "export")
+FORMS = ("ndjson", "markdown", "html")
 ID = re.compile(r"[0-9a-f]{1,64}")
 PAGE_TURNS = 200
 """Number of turns in one request: the most that the server returns."""
@@ -28,10 +29,12 @@ examples:
   penstock chats                          the chats, the one used last first, and since when an agent works
   penstock chats stop 0f3a…               stop what runs in a chat, and take back what waits
   penstock chats export 0f3a… > chat.ndjson
+  penstock chats export 0f3a… --to html --details > chat.html
   penstock chats delete 0f3a… 17be…       stop what runs, and delete the chats for ever
   sudo -u penstock penstock chats --data /var/lib/penstock
 
 An export is one JSON object a line: the chat, then each turn, the oldest first, with what its agent did as `events`.
+With --to it is a file for people.
 """
 
 
@@ -41,6 +44,9 @@ class ChatsOptions(ServerOptions):
     action: str | None
     ids: list[str]
     json: bool
+    archived: bool
+    to: str | None
+    details: bool
 
 
 class ChatList(msgspec.Struct):
@@ -74,10 +80,14 @@ def command(args: Sequence[str]) -> int:
     _check(options)
     client = ServerClient(options)
     if options.action is None:
-        return _list(client, as_json=options.json)
+        return _list(client, as_json=options.json, with_archived=options.archived)
     chats = [client.ask("GET", f"/api/chats/{id}", ChatView) for id in options.ids]  # all of them, before one changes
     for chat in chats:
-        if options.action == "export":
+        if options.action == "export" and options.to in ("markdown", "html"):
+            path = f"/api/chats/{chat.id}/export?form={options.to}&details={int(options.details)}"
+            for part in client.download(path):
+                pass_on(part)
+        elif options.action == "export":
             for line in exported(client, chat):
                 pass_on(line)
         elif options.action == "delete":
@@ -99,6 +109,11 @@ def parser() -> Parser:
     made.add_argument("ids", nargs="*", metavar="ID", help="chats, as the list names them")
     add_options(made)
     made.add_argument("--json", action="store_true", help="list the chats as one JSON object a line")
+    text = "form of an export: ndjson (the default), markdown or html"
+    made.add_argument("--to", choices=FORMS, metavar="FORM", help=text)
+    text = "with what the agent did in each turn, in an export as markdown or html"
+    made.add_argument("--details", action="store_true", help=text)
+    made.add_argument("--archived", action="store_true", help="list archived chats too")
     return made
 
 
@@ -133,17 +148,28 @@ def _check(options: ChatsOptions) -> None:
         raise UsageError(f"penstock chats {options.action} needs a chat", help="penstock chats lists them")
     if options.action is not None and options.json:
         raise UsageError("--json is for the list", help="an export is JSON already")
+    if options.action is not None and options.archived:
+        raise UsageError("--archived is for the list", help="the ids of archived chats are valid without it")
+    is_file = options.action == "export" and options.to in ("markdown", "html")
+    if options.to is not None and options.action != "export":
+        raise UsageError("--to is for an export", help="penstock chats export ID --to html")
+    if options.details and not is_file:
+        raise UsageError("--details is for an export --to markdown or html", help="one as ndjson has all events")
+    if is_file and len(options.ids) > 1:
+        raise UsageError(f"an export --to {options.to} is of one chat", help="export one after another")
     for id in options.ids:
         if not ID.fullmatch(id):
             raise UsageError(f"{shown(id)} is not the id of a chat", help="penstock chats lists them")
 
 
-def _list(client: ServerClient, *, as_json: bool) -> int:
-    chats = client.ask("GET", "/api/chats", ChatList).chats
+def _list(client: ServerClient, *, as_json: bool, with_archived: bool) -> int:
+    found = client.ask("GET", "/api/chats", ChatList).chats
+    chats = [chat for chat in found if with_archived or not _is_hidden(chat)]
     if as_json:
         return pass_on(msgspec.json.Encoder().encode_lines(chats))
     if not chats:
-        return say("There are no chats.\n")
+        advice = " but archived ones: --archived lists them" if found else ""
+        return say(f"There are no chats{advice}.\n")
     since = {chat.id: began for chat in chats if chat.state == "running" and (began := _began(client, chat))}
     return say(as_text(chats, since, now_ms()))
 
@@ -157,6 +183,11 @@ def _began(client: ServerClient, chat: ChatView) -> int | None:
     return next((turn.began_at for turn in found if turn.state == "running"), None)
 
 
+def _is_hidden(chat: ChatView) -> bool:
+    """Return whether lists leave a chat out: it is archived, and neither works nor asks."""
+    return chat.archived and chat.state == "idle" and not chat.asks
+
+
 def _state(chat: ChatView) -> str:
     if chat.is_away:
         return "away"
@@ -164,7 +195,7 @@ def _state(chat: ChatView) -> str:
         return "asks"
     if chat.held:
         return "held"
-    return {"running": "works", "queued": "waits", "idle": "idle"}[chat.state]
+    return {"running": "works", "queued": "waits", "idle": "archived" if chat.archived else "idle"}[chat.state]
 
 
 def _title(chat: ChatView) -> str:

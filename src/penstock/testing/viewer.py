@@ -16,6 +16,7 @@ FIELDS: dict[str, set[str]] = {
     "held": {"turns"},
     "streaming": {"turn", "status", "question", "began_at"},
     "thinking": {"turn", "content"},
+    "plan": {"turn", "done", "all"},
     "final_message_start": {"turn"},
     "assistant": {"turn", "content", "delta", "offset", "replace"},
     "completed": {"turn", "message", "outcome", "completed_at", "reason", "question", "cause", "resets_at"},
@@ -29,7 +30,7 @@ FIELDS: dict[str, set[str]] = {
 }
 """Types of frames, with the fields that each may have."""
 
-WHILE_RUNNING = ("status", "reply", "question")
+WHILE_RUNNING = ("status", "reply", "question", "plan")
 OF_SNAPSHOTS = ("first", "last", "agent", "model")
 """Fields of a turn that a snapshot has, and that the frames do not have, or have later."""
 
@@ -111,6 +112,12 @@ class Viewer:
     def _thinking(self, frame: Frame) -> None:
         require(bool(frame["content"]), "an empty `thinking`")
         self._turn(frame, "running")["status"] = "Thinking…"
+
+    def _plan(self, frame: Frame) -> None:
+        turn = self._turn(frame, "running")
+        progress = {name: frame[name] for name in ("done", "all") if name in frame}
+        require(progress.get("done", 0) <= progress.get("all", 0), "more is done than there is")
+        turn["plan"] = progress or None
 
     def _final_message_start(self, frame: Frame) -> None:
         turn = self._turn(frame, "running")

@@ -433,6 +433,29 @@ def test_changes_hold_over_a_restart(home: Home) -> None:
     asyncio.run(chat())
 
 
+def test_a_message_ends_archived(home: Home) -> None:
+    """An archived chat stays so over a restart, also when its title changes; a message returns it to the lists."""
+
+    async def chat() -> None:
+        async with home.service() as service:
+            made = await service.create()
+            assert (made.pinned, made.archived) == (False, False)
+            await service.change(made.id, pinned=True, archived=True)
+        async with home.service() as service:
+            changed = await service.change(made.id, title="kept")
+            assert (changed.pinned, changed.archived) == (True, True)
+            with pytest.raises(Invalid):
+                await service.change(made.id, archived="yes")
+            with pytest.raises(Invalid):
+                await service.prompt(made.id, "\0")
+            assert service.chat(made.id).archived
+            await service.prompt(made.id, "hi")
+            now = service.chat(made.id)
+            assert (now.title, now.pinned, now.archived) == ("kept", True, False)
+
+    asyncio.run(chat())
+
+
 def test_a_deleted_chat_is_gone(home: Home) -> None:
     """What ran is stopped, the store has nothing of it any more, and nothing of it comes back."""
     home.scripted("held", "claude/text", "--speed=0", f"--hold=60:{home.folder}/never")

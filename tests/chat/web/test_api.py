@@ -311,6 +311,8 @@ def test_a_chat_that_is_not_there(client: httpx.Client) -> None:
         ("GET", "/turns", None),
         ("POST", "/turns", {"text": "x"}),
         ("GET", "/turns/1/details", None),
+        ("GET", "/turns/1/activity", None),
+        ("GET", "/export", None),
         ("GET", "/turns/1/atif", None),
         ("POST", "/stop", {}),
         ("POST", "/questions", {"id": "1", "answer": "x"}),

@@ -81,6 +81,58 @@ def test_chats_are_listed_stopped_exported_and_deleted(serve: Callable[..., Serv
 
 
 @pytest.mark.slow
+def test_archived_chats_are_listed_when_asked_for(serve: Callable[..., Serve]) -> None:
+    """Those that work are listed like others; the rest with --archived alone."""
+    started = serve("--port=0")
+    with signed_in(started) as client:
+        rests, works = begun(client, "scripted", "completed"), begun(client, "staying", "running")
+        until(lambda: client.get(f"/api/chats/{rests}").json()["state"] == "idle")
+        for chat in (rests, works):
+            assert client.patch(f"/api/chats/{chat}", json={"archived": True}).json()["archived"]
+        listed = chats(started, "--json").stdout.splitlines()
+        assert [json.loads(line)["id"] for line in listed] == [works]
+        assert rests not in chats(started).stdout
+        (row,) = [line for line in chats(started, "--archived").stdout.splitlines() if rests in line]
+        assert " archived " in row
+        assert "stopped turns" in chats(started, "stop", works).stdout
+        until(lambda: client.get(f"/api/chats/{works}").json()["state"] == "idle")
+        assert chats(started).stdout == "There are no chats but archived ones: --archived lists them.\n"
+        wrong = chats(started, "stop", works, "--archived")
+        assert (wrong.returncode, "--archived is for the list" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.slow
+def test_an_export_for_people(serve: Callable[..., Serve]) -> None:
+    """As Markdown or HTML, with details or without; nothing in it acts on a terminal; wrong options are told."""
+    started = serve("--port=0")
+    with signed_in(started) as client:
+        chat = begun(client, "scripted", "completed", title=HOSTILE)
+        reply = client.get(f"/api/chats/{chat}/turns").json()["turns"][0]["message"]
+        short = chats(started, "export", chat, "--to=markdown").stdout
+        assert short.startswith("# evil \\<U+202E\\>title\n\nscripted in `")
+        assert "\n> Hello\n" in short
+        assert reply in short
+        assert "### Steps" not in short
+        assert "### Steps" in chats(started, "export", chat, "--to=markdown", "--details").stdout
+        page = chats(started, "export", chat, "--to", "html", "--details").stdout
+        assert page.startswith("<!doctype html>")
+        assert "<details>" in page
+        assert page.endswith("</html>\n")
+        assert not set("\x1b\u202e") & set(page)
+        for words, what in {
+            ("export", chat, chat, "--to=html"): "is of one chat",
+            ("export", chat, "--details"): "--details is for an export",
+            ("export", chat, "--to=ndjson", "--details"): "--details is for an export",
+            ("stop", chat, "--to=html"): "--to is for an export",
+            ("export", chat, "--to=pdf"): "pdf",
+            ("export", "f" * 32, "--to=html"): "no such chat",
+        }.items():
+            done = chats(started, *words)
+            assert (done.returncode, done.stdout) == (2, ""), words
+            assert what in done.stderr, words
+
+
+@pytest.mark.slow
 def test_a_wrong_id_changes_nothing(serve: Callable[..., Serve]) -> None:
     """All ids are looked up before a chat is deleted; one that leads elsewhere, or is missing, is an error."""
     started = serve("--port=0")

@@ -35,7 +35,7 @@ OWNERS = {
     "metrics", "trust", "remove_node", "run", "run_details", "run_output", "run_changes", "run_candidate_changes",
     "stop_run", "land_run", "message_run", "run_events",
 }  # fmt: skip
-READS = {"chat", "turns", "details", "trajectory", "turn_entries", "events"}
+READS = {"chat", "turns", "details", "trajectory", "turn_entries", "activity", "export", "events"}
 WRITES = {"change", "prompt", "stop", "release", "answer"}
 DECIDES = {"delete", "share", "revoke_share"}
 
@@ -194,7 +194,7 @@ def test_an_entry_names_who_wrote(team: Gateway, tokens: dict[str, str], chats: 
 
 
 def test_only_its_person_and_an_owner_decide_who_sees_a_chat(own: Callable[..., Gateway]) -> None:
-    """Another member may change its title, and not its visibility."""
+    """Another member may change its title, and not its visibility, nor where the lists of all have it."""
     gateway = own()
     ana, cat = (client_of(gateway, persons.add(gateway.folder, name, "member", 0)) for name in ("ana", "cat"))
     with ana, cat:
@@ -202,6 +202,9 @@ def test_only_its_person_and_an_owner_decide_who_sees_a_chat(own: Callable[..., 
         assert cat.patch(f"/api/chats/{chat}", json={"title": "ours"}).status_code == 200
         answer = cat.patch(f"/api/chats/{chat}", json={"title": "mine", "visibility": "private"})
         assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
+        for change in ({"pinned": True}, {"archived": True}):
+            assert cat.patch(f"/api/chats/{chat}", json=change).status_code == 403
+            assert ana.patch(f"/api/chats/{chat}", json=change).status_code == 200
         assert ana.get(f"/api/chats/{chat}").json()["title"] == "ours"
         assert ana.patch(f"/api/chats/{chat}", json={"visibility": "private"}).json()["visibility"] == "private"
         assert cat.get(f"/api/chats/{chat}").status_code == 404

@@ -4,7 +4,13 @@ import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
 import { reset, settle } from "./browser.mjs";
-import { groupsOf, windowTitle } from "../../../src/penstock/chat/page/state/attention.js";
+import {
+  groupByDirectory,
+  groupsOf,
+  inListOrder,
+  isByDirectory,
+  windowTitle,
+} from "../../../src/penstock/chat/page/state/attention.js";
 import {
   beginNotifications,
   callFor,
@@ -17,6 +23,7 @@ import { state } from "../../../src/penstock/chat/page/state/store.js";
 
 const chat = (id, more = {}) => ({
   ...{ id, agent: "codex", title: `about ${id}`, turns: 1, state: "idle", asks: false, held: 0, used_at: 1 },
+  ...{ cwd: "/srv", pinned: false, archived: false },
   ...more,
 });
 const run = (id, state) => ({ id, kind: "loop", title: id, path: "/x", state, note: "", used_at: 1 });
@@ -98,7 +105,7 @@ test("the list has what asks first, then what works, then by the days of the cal
     { ...run("loop", "asks"), used_at: before(3) },
   ];
   assert.deepEqual(
-    groupsOf(list, now).map(({ name, items }) => [name, items.map(({ id }) => id)]),
+    groupsOf(list, { now }).map(({ name, items }) => [name, items.map(({ id }) => id)]),
     [
       ["Asks you", ["loop", "asks"]],
       ["Working", ["waits", "works"]],
@@ -109,6 +116,61 @@ test("the list has what asks first, then what works, then by the days of the cal
       ["Older", ["older"]],
     ],
   );
+});
+
+const named = (groups) => groups.map(({ name, items }) => [name, items.map(({ id }) => id)]);
+
+test("what is pinned stands before the rest, and what is archived after it, unless it asks or works", () => {
+  const list = [
+    chat("old", { pinned: true, used_at: 1 }),
+    chat("works", { pinned: true, state: "running", used_at: 2 }),
+    chat("asks", { pinned: true, asks: true, state: "running" }),
+    chat("gone", { pinned: true, archived: true }),
+    chat("busy", { archived: true, state: "running" }),
+    chat("asked", { archived: true, asks: true }),
+    chat("now", { used_at: Date.now() }),
+  ];
+  assert.deepEqual(named(groupsOf(list)), [
+    ["Asks you", ["asks", "asked"]],
+    ["Pinned", ["works", "old"]],
+    ["Working", ["busy"]],
+    ["Today", ["now"]],
+    ["Archived", ["gone"]],
+  ]);
+  Object.assign(state, { chats: list });
+  assert.equal(
+    inListOrder().some(({ id }) => id === "gone"),
+    false,
+    "keys do not go where the list is folded",
+  );
+});
+
+test("by directory each has its group, named by the end of its path that no other has", () => {
+  const list = [
+    chat("a", { cwd: "/srv/shop", used_at: 5 }),
+    chat("b", { cwd: "/old/shop", used_at: 4, state: "running" }),
+    chat("c", { cwd: "/srv/site", used_at: 3 }),
+    chat("d", { cwd: "/srv/shop", used_at: 2 }),
+    chat("e", { cwd: "/", used_at: 1 }),
+    { ...run("doc", "idle"), kind: "document", path: "/srv/site/notes.md" },
+    chat("f", { cwd: "/srv/shop", asks: true }),
+    chat("g", { cwd: "/srv/shop", archived: true }),
+  ];
+  assert.deepEqual(named(groupsOf(list, { byDirectory: true })), [
+    ["Asks you", ["f"]],
+    ["srv/shop", ["a", "d"]],
+    ["old/shop", ["b"]],
+    ["site", ["c", "doc"]],
+    ["/", ["e"]],
+    ["Archived", ["g"]],
+  ]);
+});
+
+test("how the list is grouped is kept", () => {
+  groupByDirectory(true);
+  assert.equal(isByDirectory(), true);
+  groupByDirectory(false);
+  assert.equal(isByDirectory(), false);
 });
 
 test("what is news: a question, and an end that leaves nothing at work", () => {

@@ -4,11 +4,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
+  ago,
+  agoInShort,
   base,
   bytes,
   count,
   duration,
   harmless,
+  monograms,
   oneLine,
   elapsed,
   money,
@@ -45,4 +48,17 @@ test("numbers are short", () => {
   assert.deepEqual([0, 0.004, 0.04, 1.5].map(money), ["", "under $0.01", "$0.04", "$1.50"]);
   assert.deepEqual([1, 400, 2048].map(bytes), ["1 byte", "400 bytes", "2 KB"]);
   assert.deepEqual(["/home/ann/shop/", "/", "shop"].map(base), ["shop", "/", "shop"]);
+});
+
+test("two letters stand for an agent, and for no other", () => {
+  const marks = monograms(["codex", "claude", "copilot", "claude", "pi", "ccs/glm", "ccs/kimi", "x", "\u202e"]);
+  assert.deepEqual(Object.fromEntries(marks), {
+    ...{ "ccs/glm": "cc", "ccs/kimi": "cs", claude: "cl", codex: "co", copilot: "cp", pi: "pi", x: "x", "\u202e": "" },
+  });
+});
+
+test("when, where there is little room", () => {
+  const now = new Date(2026, 10, 27, 14, 0).getTime();
+  assert.deepEqual([agoInShort(now - 1000, now), agoInShort(now - 300_000, now)], ["now", "5 min"]);
+  assert.equal(ago(now - 300_000, now), "5 min ago");
 });

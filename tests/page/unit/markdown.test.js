@@ -13,6 +13,7 @@ const CASES = [
   ["[a](data:text/html,x)", "<p>a</p>"],
   ["![alt](https://x.y/p.png)", '<p><a href="https://x.y/p.png">alt</a></p>'],
   ["H<sub>2</sub>O <script>alert(1)</script>", "<p>H<sub>2</sub>O &#60;script&#62;alert(1)&#60;/script&#62;</p>"],
+  ["- [x] a", '<ul>\n<li><span data-task="">☑</span> a</li>\n</ul>'],
   ["<b>not closed", "<p><b>not closed</b></p>"],
   ["</i>never opened", "<p>&#60;/i&#62;never opened</p>"],
   ["```js\nlet a;\n```", '<pre data-lang="js"><code>let a;\n</code></pre>'],

@@ -278,3 +278,13 @@ test("a message that waits for the connection stays through snapshots", () => {
   ]);
   assert.deepEqual(chat.unsent, [{ key: "k", text: "p", state: "waiting" }]);
 });
+
+test("the progress of a plan is that of the newest, while the turn runs", () => {
+  const plan = (more) => ({ type: "plan", turn: 1, ...more });
+  const chat = fold([...LIFE.slice(0, 3), plan({ done: 1, all: 3 })]);
+  assert.deepEqual(chat.turns[0].plan, { done: 1, all: 3 });
+  assert.deepEqual(fold([plan({ all: 2 })], chat).turns[0].plan, { done: 0, all: 2 });
+  assert.equal(fold([plan({})], chat).turns[0].plan, null);
+  assert.equal(fold(LIFE.slice(9), chat).turns[0].plan, null);
+  assert.equal(fold([...LIFE, plan({ all: 2 })]).turns[0].plan, null);
+});

@@ -5,9 +5,9 @@
   const leaks = new Set();
   let before = "";
 
-  /** The words of an element, without those of its controls and of what only frames a code block. */
+  /** The words of an element, without those of its controls, but for the quiet line that opens, and of what only frames a code block. */
   const words = (element) => {
-    const skipped = (node) => node.parentElement.closest("figcaption, button");
+    const skipped = (node) => node.parentElement.closest("figcaption, button:not(.opener)");
     const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
     let text = "";
     while (walker.nextNode()) if (!skipped(walker.currentNode)) text += walker.currentNode.data;

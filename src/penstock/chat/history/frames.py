@@ -18,6 +18,13 @@ from penstock.chat.turn import Assistant, Completed, FinalMessageStart, OpenQues
 TurnState = Literal["queued", "running", "completed"]
 
 
+class PlanProgress(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How much of the agent's plan is done. Its texts are in the activity and in the details, never here."""
+
+    done: int = 0
+    all: int = 0
+
+
 class TurnView(msgspec.Struct, omit_defaults=True):
     """View of a turn for clients. Times are milliseconds since 1970, by the clock that stamped its entries."""
 
@@ -44,6 +51,8 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     """Reply so far; None until its first text."""
     question: OpenQuestion | None = None
     """Question of the agent: the run waits for the answer, or, in a completed turn, the next prompt answers it."""
+    plan: PlanProgress | None = None
+    """Progress of the agent's plan; None until it has one."""
 
     # --- once it is completed ---
     message: str = ""
@@ -103,6 +112,14 @@ class HeldTurns(msgspec.Struct, frozen=True, tag="held"):
     turns: list[int]
 
 
+class PlanFrame(msgspec.Struct, frozen=True, omit_defaults=True, tag="plan"):
+    """The plan of the agent was made or changed: so many of its items are done."""
+
+    turn: int
+    done: int = 0
+    all: int = 0
+
+
 class AssistantDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="assistant"):
     """`Assistant` for a client that asked for `delta=1`: the reply is its first `offset` characters and then `delta`.
 
@@ -160,6 +177,7 @@ Frame = (
     | HeldTurns
     | Streaming
     | Thinking
+    | PlanFrame
     | FinalMessageStart
     | Assistant
     | AssistantDelta

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from penstock import events as ev
 from penstock.chat import turn as turns
 from penstock.chat.history import frames
+from penstock.chat.history.activity import ActivityFold, AgentActivity
 from penstock.chat.history.denied import DeniedActions
 from penstock.chat.history.entries import (
     Answered,
@@ -59,7 +60,7 @@ class _Change(NamedTuple):
     what: Frame | _Reply
 
 
-_REPLACED = (_Reply, turns.Thinking)
+_REPLACED = (_Reply, turns.Thinking, frames.PlanFrame)
 """Changes that the next one of their kind replaces, so that a client may see some of them only."""
 
 
@@ -71,6 +72,7 @@ class _Live:
         self.turn = turns.Turn(view.turn)
         self.steps = Steps()
         self.denied = DeniedActions()
+        self.activity = ActivityFold()
         self.at = view.began_at or 0  # the time of the run's newest entry
         self.text = ""
         self.replies: list[_Reply] = []
@@ -145,6 +147,11 @@ class Timeline:
     def at(self) -> int:
         """Time of the newest entry, in milliseconds since 1970."""
         return self._at
+
+    def activity(self, turn: int) -> AgentActivity:
+        """Return what the agent of a turn does now: nothing, unless the turn runs."""
+        live = self._live
+        return live.activity.now() if live is not None and live.view.turn == turn else AgentActivity()
 
     def snapshot(self) -> Snapshot:
         """Return everything that a new client needs."""
@@ -259,6 +266,7 @@ class Timeline:
         live.at = self._at
         live.steps.take(event)
         live.denied.take(event)
+        live.activity.take(event, self._at)
         if isinstance(event, ev.RunStarted) and event.parent is None and event.model:
             live.view.model = event.model
         elif isinstance(event, ev.QuestionAsked) and event.blocking:
@@ -266,6 +274,10 @@ class Timeline:
         elif isinstance(event, ev.QuestionAnswered):
             live.questions.pop(event.id, None)
         self._feed([event])
+        if isinstance(event, ev.PlanChanged) and event.parent is None and live.view.state == "running":
+            done, total = sum(item.status == "completed" for item in event.items), len(event.items)
+            live.view.plan = frames.PlanProgress(done, total) if total else None
+            self._change(live.view.turn, frames.PlanFrame(live.view.turn, done, total))
         live.growing = live.growing and _is_text(event)
         if isinstance(event, ev.RunEnded):
             view, began = live.view, live.view.began_at or self._at
@@ -318,7 +330,7 @@ class Timeline:
 
     def _complete(self, view: TurnView, event: turns.Completed) -> None:
         view.state, view.completed_at, view.held = "completed", self._at, False
-        view.status = view.reply = None
+        view.status = view.reply = view.plan = None
         view.message, view.question = event.message, event.question
         view.outcome, view.reason, view.cause, view.resets_at = (
             event.outcome,
@@ -439,6 +451,8 @@ def _joined(alike: list[_Change]) -> list[_Change]:
     if isinstance(last, turns.Thinking):
         content = "".join(it.what.content for it in alike if isinstance(it.what, turns.Thinking))
         return [alike[-1]._replace(what=replace(last, content=content))]
+    if isinstance(last, frames.PlanFrame):
+        return [alike[-1]]
     if isinstance(first, turns.Streaming) and isinstance(last, turns.Streaming):
         return [alike[-1]._replace(what=replace(last, began_at=first.began_at))]
     return alike

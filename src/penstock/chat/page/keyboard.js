@@ -3,8 +3,10 @@
 import { LATEST } from "./components/scroll.js";
 import { composerField } from "./components/ui.js";
 import { api } from "./net/api.js";
+import { isReader } from "./state/people.js";
 import { running } from "./state/reducer.js";
 import { go, goToNeighbour } from "./state/router.js";
+import { endSelecting, startSelecting } from "./state/selection.js";
 import { openDialog, set, state } from "./state/store.js";
 import { chooseAnswer } from "./views/question.js";
 
@@ -23,6 +25,8 @@ const WITH_ALT = {
 const PLAIN = {
   "?": () => openDialog({ kind: "help" }),
   "/": () => focusComposer(),
+  x: () => selectFocused(),
+  F2: () => document.querySelector(/** @type {"button"} */ (".head h1 button"))?.click(),
 };
 
 /** Note which thread was clicked, until Tab moves the focus: it needs no ring for the keys that follow. */
@@ -52,8 +56,26 @@ export function listenForKeys() {
   });
 }
 
-/** Close the list of chats on a narrow screen, or stop the agent. */
+/** Begin to select chats of the list: with the one that has the focus, or else the one that is open. */
+function selectFocused() {
+  const focused = document.activeElement?.closest(".entries [data-chat]")?.getAttribute("data-chat");
+  const id = focused ?? state.route.id ?? "";
+  if (state.selection || isReader()) return;
+  startSelecting(id);
+  const isSeen = document.querySelector(".side")?.checkVisibility({ visibilityProperty: true });
+  if (!isSeen) set({ drawer: true });
+  requestAnimationFrame(() => {
+    const box = `.entries [data-chat="${CSS.escape(id)}"] input`;
+    document.querySelector(/** @type {"input"} */ (box))?.focus();
+  });
+}
+
+/** End selecting, close the list of chats on a narrow screen, or stop the agent. */
 function escape() {
+  if (state.selection) {
+    endSelecting();
+    return;
+  }
   if (state.drawer) {
     set({ drawer: false });
     return;

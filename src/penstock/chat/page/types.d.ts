@@ -11,6 +11,11 @@ declare namespace Api {
     several?: boolean;
   }
 
+  interface AgentActivity {
+    calls?: Array<RunningCall>;
+    plan?: Array<PlanItem>;
+  }
+
   interface AgentView {
     name: string;
     installed: boolean;
@@ -108,6 +113,8 @@ declare namespace Api {
     allow?: "all" | "ask" | "default" | "edits" | "own" | "read";
     visibility?: "private" | "team";
     heartbeat?: Heartbeat | null;
+    pinned?: boolean;
+    archived?: boolean;
   }
 
   interface ChatView {
@@ -122,6 +129,8 @@ declare namespace Api {
     home: string | null;
     person: string;
     visibility: "private" | "team";
+    pinned: boolean;
+    archived: boolean;
     used_at: number;
     state: "idle" | "queued" | "running";
     asks: boolean;
@@ -445,9 +454,21 @@ declare namespace Api {
     role: "member" | "owner" | "viewer";
   }
 
+  interface PlanFrame {
+    type: "plan";
+    turn: number;
+    done?: number;
+    all?: number;
+  }
+
   interface PlanItem {
     text: string;
     status: "completed" | "in_progress" | "pending";
+  }
+
+  interface PlanProgress {
+    done?: number;
+    all?: number;
   }
 
   interface Planned {
@@ -514,6 +535,15 @@ declare namespace Api {
     note: string;
     used_at: number;
     agent?: string | null;
+  }
+
+  interface RunningCall {
+    title: string;
+    name: string;
+    tool_kind: "delete" | "edit" | "execute" | "fetch" | "move" | "other" | "read" | "search" | "think";
+    at: number;
+    output?: string;
+    shortened?: number;
   }
 
   interface Said {
@@ -648,6 +678,7 @@ declare namespace Api {
     status?: string | null;
     reply?: string | null;
     question?: OpenQuestion | null;
+    plan?: PlanProgress | null;
     message?: string;
     outcome?: "cancelled" | "cut_off" | "empty" | "error" | "ok" | "timed_out" | null;
     reason?: string | null;
@@ -711,7 +742,7 @@ declare namespace Api {
     recent: Array<Workspace>;
   }
 
-  type Frame = Snapshot | PromptedFrame | HeldTurns | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye;
+  type Frame = Snapshot | PromptedFrame | HeldTurns | Streaming | Thinking | PlanFrame | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye;
 
-  type RunFrame = Snapshot | PromptedFrame | HeldTurns | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye | RunChanged;
+  type RunFrame = Snapshot | PromptedFrame | HeldTurns | Streaming | Thinking | PlanFrame | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye | RunChanged;
 }

@@ -9,18 +9,24 @@ import asyncio
 import contextlib
 import os
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET
+
 from penstock.adapter import Allow
-from penstock.chat.errors import Conflicting, Invalid, NoSuchChat
+from penstock.chat.errors import Conflicting, Invalid, NoSuchChat, NoSuchTurn
+from penstock.chat.history.activity import AgentActivity
+from penstock.chat.history.details import details_of
 from penstock.chat.history.entries import OWNER, Numbered
+from penstock.chat.history.export.parts import TurnToExport, is_exported
 from penstock.chat.history.frames import TurnView
 from penstock.chat.people.spending import DailySpending
 from penstock.chat.service.agents.launch import Starter
 from penstock.chat.service.agents.offered import Agents
 from penstock.chat.service.agents.workspaces import Workspaces
+from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.chats.chat_view import ChatView, view_of
 from penstock.chat.service.chats.chats import Chats
 from penstock.chat.service.chats.heartbeats import Scheduler, checked
@@ -50,13 +56,16 @@ from penstock.chat.service.validation import (
     visibility_of,
 )
 from penstock.chat.service.webhooks import Webhooks
-from penstock.chat.store.protocol import ChatStore, StoreFailed, clock
+from penstock.chat.store.protocol import ChatStore, StoreFailed, Trimmed, clock
 from penstock.chat.store.rows import ChatChanges, ChatRow, Heartbeat, Visibility
 from penstock.chat.store.state import StoreState
 from penstock.config.settings import Config
 from penstock.errors import UsageError
 from penstock.run import lifecycle
 from penstock.run.history import History
+
+EXPORTED_TURNS = 100
+"""Number of turns that are read at once for a file."""
 
 Sleep = Callable[[float], Awaitable[None]]
 """Function that waits for a number of seconds."""
@@ -247,6 +256,38 @@ class Service:
         """
         return await (await self._chats.fresh_log(id)).turn(turn)
 
+    async def activity(self, id: str, turn: int) -> AgentActivity:
+        """Return what the agent of a turn does now: its open calls with the output so far, and its plan.
+
+        Raises:
+            NoSuchChat, NoSuchTurn: there is none, or it is no longer kept.
+        """
+        return await (await self._chats.fresh_log(id)).activity(turn)
+
+    async def exported(self, id: str, *, with_details: bool) -> AsyncIterator[TurnToExport]:
+        """Yield the turns of a chat for a file, the oldest first; with what their agents did, if wanted.
+
+        Turns that are asked for meanwhile are left out.
+
+        Raises:
+            NoSuchChat: there is none of this id.
+            StoreFailed: its turns cannot be read.
+        """
+        for first in range(1, self.chat(id).turns + 1, EXPORTED_TURNS):
+            found, _ = await self.turns(id, before=first + EXPORTED_TURNS, limit=EXPORTED_TURNS)
+            for view in found:
+                if view.turn >= first and is_exported(view):  # turns may be missing, so a page may reach back
+                    yield await self._with_details(id, view) if with_details else TurnToExport(view)
+
+    async def _with_details(self, id: str, view: TurnView) -> TurnToExport:
+        try:
+            _, rows = await self.turn(id, view.turn)
+        except (NoSuchTurn, StoreFailed, Trimmed) as error:
+            return TurnToExport(view, gap=f"they cannot be read: {error}")
+        details = await asyncio.to_thread(details_of, view, rows)
+        is_whole = details.whole or view.state != "completed"
+        return TurnToExport(view, details.items, "" if is_whole else "the first of them are no longer kept")
+
     def _used(self) -> list[str]:
         home = self._shared.this_node.home
         return [chat.row.cwd for chat in self._chats.newest_first() if chat.row.home == home]
@@ -364,12 +405,7 @@ class Service:
                 check_max_turns(person, sum(it.count_open(person) for it in self._chats), most)
 
         turn, new = await chat.ask(self._text(text), key=key_of(key), person=person, check=check)
-        if chat.row.title is None:
-            try:
-                made = ChatChanges(title=made_title(text))
-                await chat.log.change(lambda row: made if row.title is None else ChatChanges())
-            except (StoreFailed, NoSuchChat):
-                pass  # the next prompt gives the chat a title
+        await self._was_written_to(chat, text)
         return turn, new
 
     async def answer(self, id: str, question: str, text: str, *, person: str = OWNER) -> int:
@@ -383,7 +419,22 @@ class Service:
         """
         self._require_open()
         chat = self._chats.require(id)
-        return await chat.answer(question, self._text(text), person=person)
+        turn = await chat.answer(question, self._text(text), person=person)
+        await self._was_written_to(chat, None)
+        return turn
+
+    async def _was_written_to(self, chat: Chat, prompt: str | None) -> None:
+        """Return a chat to the lists, and give one without a title the beginning of its prompt."""
+
+        def changes(row: ChatRow) -> ChatChanges:
+            title = made_title(prompt) if row.title is None and prompt is not None else UNSET
+            return ChatChanges(title=title, archived=False if row.archived else UNSET)
+
+        if changes(chat.row).fields():
+            try:
+                await chat.log.change(changes)
+            except (StoreFailed, NoSuchChat):
+                pass  # the next message does it
 
     async def stop(self, id: str, turn: int | None = None, *, queued: bool = False, person: str = OWNER) -> list[int]:
         """Stop a turn or take it back from the queue; without `turn`, all of them. Return those that were stopped.

@@ -42,6 +42,10 @@ class ChatFields(msgspec.Struct, frozen=True):
     person: str = OWNER
     """Person to whom the chat belongs."""
     visibility: Visibility = "private"
+    pinned: bool = False
+    """True if lists show it before the others."""
+    archived: bool = False
+    """True if lists leave it out while it is idle and asks nothing. A message to it ends that."""
 
 
 class ChatRow(ChatFields, frozen=True):
@@ -65,6 +69,8 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     allow: Allow | UnsetType = UNSET
     visibility: Visibility | UnsetType = UNSET
     heartbeat: Heartbeat | UnsetType | None = UNSET
+    pinned: bool | UnsetType = UNSET
+    archived: bool | UnsetType = UNSET
 
     def fields(self) -> dict[str, Any]:
         """Return the values that are set, by their names."""

@@ -21,7 +21,7 @@ DETAILS: dict[type[schemas.Body], tuple[str, ...]] = {
     schemas.Logout: ("everywhere",),
     schemas.Trust: ("path", "home"),
     schemas.NewChat: ("agent", "cwd", "allow", "visibility"),
-    schemas.Changes: ("agent", "model", "allow", "visibility"),
+    schemas.Changes: ("agent", "model", "allow", "visibility", "archived"),
     schemas.NewShare: ("until", "details", "days"),
     schemas.Stop: ("turn", "queued"),
     schemas.StopRun: ("now",),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, get_args
+from urllib.parse import quote
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp
 
 from penstock import events as ev
@@ -19,6 +20,8 @@ from penstock._version import __version__
 from penstock.adapter import Allow
 from penstock.chat.errors import Conflicting, Invalid, NoSuchChat, NotAllowed
 from penstock.chat.history.details import details_of
+from penstock.chat.history.export import html, markdown
+from penstock.chat.history.export.parts import ExportWriter, file_name
 from penstock.chat.people.audit import Audit
 from penstock.chat.people.persons import Person
 from penstock.chat.people.rights import Right, check, is_owner, may_read
@@ -49,6 +52,15 @@ KEY = re.compile(r"[!-~]{1,200}")
 """Pattern of an idempotency key: any that every HTTP library can send."""
 
 NDJSON = "application/x-ndjson"
+
+EXPORTS: dict[str, tuple[str, str, ExportWriter]] = {
+    "markdown": ("text/markdown", "md", markdown),
+    "html": ("text/html", "html", html),
+}
+"""Forms of a chat as a file: media type, ending of the name, and the module that writes it."""
+
+DECIDED = ("visibility", "pinned", "archived")
+"""Fields of a chat that only those change who decide about the chat itself: all who see it have the same."""
 
 
 class Api:
@@ -265,8 +277,8 @@ class Api:
         return _json(self.service.chat(chat))
 
     async def change(self, request: Request, chat: str, body: schemas.Changes) -> Response:
-        """Change a chat and return it. Who sees it is decided by its person or an owner."""
-        if body.visibility is not msgspec.UNSET:
+        """Change a chat and return it. Who sees it, and where lists have it, is decided by its person or an owner."""
+        if any(getattr(body, name) is not msgspec.UNSET for name in DECIDED):
             self.check(request, "manage", chat)
         return _json(await self.service.change(chat, **body.fields()))
 
@@ -347,6 +359,10 @@ class Api:
             return Response(made, headers=NO_STORE, media_type="application/json")
         return await _lines([row.what for row in rows if isinstance(row.what, ev.Base)])
 
+    async def activity(self, request: Request, chat: str, turn: int) -> Response:
+        """Return what the agent of a turn does now."""
+        return _json(await self.service.activity(chat, turn))
+
     async def trajectory(self, request: Request, chat: str, turn: int) -> Response:
         """Return a turn that has ended as a trajectory for evaluation tools."""
         view, rows = await self.service.turn(chat, turn)
@@ -371,6 +387,27 @@ class Api:
             whole = await asyncio.to_thread(lambda: mapper.take(rows) + mapper.close(""))
             return Response(whole, headers=NO_STORE, media_type="text/event-stream")
         return self.foreign_turns.respond(request, ForeignTurn(chat, turn), mapper, stops=False)
+
+    async def export(self, request: Request, chat: str) -> Response:
+        """Return a chat as a file for people, as it is read from the store, turn by turn."""
+        form = EXPORTS.get(request.query_params.get("form", "markdown"))
+        if form is None:
+            raise Invalid("a file has no such form", expected="form=markdown or form=html")
+        media, suffix, writer = form
+        row = self.service.row(chat)
+        with_details = _number(request, "details", 0, 0, 1) == 1
+
+        async def written() -> AsyncIterator[str]:
+            yield writer.head(row.title, row.agent, row.cwd)
+            async for turn in self.service.exported(chat, with_details=with_details):
+                yield await asyncio.to_thread(writer.turn, turn, row.agent)
+            yield writer.end()
+
+        name = quote(file_name(row.title, suffix))
+        headers = {**NO_STORE, "Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
+        if request.method == "HEAD":
+            return Response(headers=headers, media_type=media)
+        return StreamingResponse(written(), headers=headers, media_type=media)
 
     async def stop(self, request: Request, chat: str, body: schemas.Stop) -> Response:
         """Stop a turn, or all, and return the numbers of the stopped turns."""

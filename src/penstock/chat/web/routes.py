@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from penstock.chat.history.activity import AgentActivity
 from penstock.chat.history.details import Details
 from penstock.chat.history.frames import Frame
 from penstock.chat.people.rights import Right
@@ -88,10 +89,14 @@ ADDRESSES = (
             query=("before", "limit")),
     Address("GET", f"{C}/turns/{{turn}}/details", "read", "details", "All that the agent did in a turn", None, 200,
             Details, (400, 404), query=("format",)),
+    Address("GET", f"{C}/turns/{{turn}}/activity", "read", "activity", "What the agent of a turn does now", None, 200,
+            AgentActivity, (404,)),
     Address("GET", f"{C}/turns/{{turn}}/atif", "read", "trajectory",
             "A turn that has ended, as a trajectory (ATIF 1.7)", None, 200, dict[str, Any], (404, 409)),
     Address("GET", f"{C}/turns/{{turn}}/entries", "read", "turn_entries", "The entries of a turn, as they come", None,
             200, str, (404, 429), media="text/event-stream", query=("after",)),
+    Address("GET", f"{C}/export", "read", "export", "The chat as a file: Markdown, or one HTML page", None, 200, str,
+            (400, 404), media="text/markdown", query=("form", "details")),
     Address("POST", f"{C}/stop", "drive", "stop", "Stop a turn, or all", schemas.Stop, 202, schemas.TurnNumbers,
             (400, 404)),
     Address("POST", f"{C}/release", "drive", "release", "Release the turns that a stop holds back", schemas.NoBody, 202,

@@ -24,6 +24,9 @@ SECONDS = 15.0
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 """Maximum bytes of an answer: the events of a turn with many large results have several megabytes."""
 
+DOWNLOAD_BYTES = 64 * 1024
+"""Number of bytes of a file that are passed on at once."""
+
 STREAM_SECONDS = 60.0
 """Timeout in seconds for the next line of a stream: the server sends one at least every 15 seconds."""
 
@@ -118,6 +121,21 @@ class ServerClient:
                 raise _problem(response.status, response.read(MAX_ANSWER_BYTES))
             while line := response.readline(MAX_ANSWER_BYTES):
                 yield line.rstrip(b"\n")
+        except (OSError, http.client.HTTPException) as error:
+            raise _silent(error) from error
+        finally:
+            connection.close()
+
+    def download(self, path: str) -> Iterator[bytes]:
+        """Yield the bytes of a file, as they come; raise the errors of `ask`, also if the file is cut off."""
+        connection = self._connection(STREAM_SECONDS)
+        try:
+            connection.request("GET", path, headers=self._headers())
+            response = connection.getresponse()
+            if response.status >= http.HTTPStatus.BAD_REQUEST:
+                raise _problem(response.status, response.read(MAX_ANSWER_BYTES))
+            while part := response.read(DOWNLOAD_BYTES):
+                yield part
         except (OSError, http.client.HTTPException) as error:
             raise _silent(error) from error
         finally:

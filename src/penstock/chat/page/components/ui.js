@@ -4,7 +4,7 @@ import htm from "htm";
 import { Component, h, render } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { messageOf, serverNow } from "../net/api.js";
-import { clock, fullTime } from "../text/format.js";
+import { clock, duration, fullTime } from "../text/format.js";
 import { copyToClipboard } from "./clipboard.js";
 
 /** @typedef {import("preact").ComponentChildren} Children */
@@ -300,6 +300,18 @@ export function useSeconds(since) {
     return () => clearInterval(timer);
   }, [since]);
   return seconds;
+}
+
+const WONDER_S = 10;
+
+/**
+ * How long something takes by now, once one wonders.
+ *
+ * @param {{ since: number | null | undefined }} props
+ */
+export function Elapsed({ since }) {
+  const seconds = useSeconds(since);
+  return seconds < WONDER_S ? null : html`<span class="elapsed">${duration(seconds * 1000)}</span>`;
 }
 
 /** The quiet line that shows that something goes on. @param {{ children?: Children, loading?: boolean }} props */

@@ -118,7 +118,7 @@ const marked = new Marked({
       return `<pre data-lang="${name}"><code>${escaped(text)}\n</code></pre>`;
     },
     checkbox({ checked }) {
-      return checked ? "☑ " : "☐ ";
+      return `<span data-task="">${checked ? "☑" : "☐"}</span> `;
     },
     table(token) {
       const cell =

@@ -119,6 +119,10 @@ export const api = {
   find: (words) => request("GET", `/api/search?words=${encodeURIComponent(words)}`),
   /** @type {(chat: Api.NewChat) => Promise<Api.ChatView>} */
   create: (chat) => request("POST", "/api/chats", chat),
+  /** The address of a chat as a file. @type {(id: string, form: string, hasDetails: boolean) => string} */
+  exportUrl: (id, form, hasDetails) => `${chatUrl(id)}/export?form=${form}&details=${Number(hasDetails)}`,
+  /** What the agent of a turn does now. @type {(id: string, turn: number) => Promise<Api.AgentActivity>} */
+  activity: (id, turn) => request("GET", `${chatUrl(id)}/turns/${turn}/activity`),
   /** @type {(id: string, changes: Api.Changes) => Promise<Api.ChatView>} */
   change: (id, changes) => request("PATCH", chatUrl(id), changes),
   /** @type {(id: string) => Promise<null>} */

@@ -1,57 +1,17 @@
 // What a person does with chats.
 
 import { LATEST } from "../components/scroll.js";
-import { download } from "../components/download.js";
 import { api, ApiError, messageOf, newKey, OFFLINE, statusOf } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
 import { offerOf } from "./machines.js";
+import { endSelecting, select, selected } from "./selection.js";
 import { loadChoices, putChat, removeChat } from "./chats.js";
-import { isTakenBack } from "./reducer.js";
 import { chatPath, go } from "./router.js";
 import { readObject, write, writeObject } from "./storage.js";
 import { closeDialog, openDialog, state } from "./store.js";
 import { notKeptText } from "../text/copy.js";
-import { fileName, markdownOf } from "../text/export.js";
 
-/**
- * Save a chat as a Markdown file, as the server has it now.
- *
- * @param {Api.ChatView} chat
- * @param {boolean} hasSteps  Whether what the agent did is in it too.
- */
-export async function saveChat(chat, hasSteps) {
-  /** @type {import("../text/export.js").ExportedTurn[]} */
-  let turns = [];
-  let page;
-  do {
-    page = await api.turns(chat.id, turns[0]?.turn);
-    turns = [...page.turns, ...turns];
-  } while (page.earlier && page.turns.length);
-  turns = turns.filter((turn) => !isTakenBack(/** @type {import("./reducer.js").Turn} */ (turn)));
-  if (hasSteps) turns = await withSteps(chat.id, turns);
-  download(fileName(chat.title), markdownOf(chat, turns), "text/markdown");
-}
-
-/**
- * Add its steps to each turn, or the reason if they cannot be read.
- *
- * @param {string} id
- * @param {import("../text/export.js").ExportedTurn[]} turns
- */
-async function withSteps(id, turns) {
-  const all = [];
-  for (const turn of turns) {
-    try {
-      const { items, whole } = await api.details(id, turn.turn);
-      const why = whole || turn.state !== "completed" ? "" : "the first events of this turn are no longer kept.";
-      all.push({ ...turn, items, why });
-    } catch (error) {
-      if (statusOf(error) === OFFLINE) throw error; // the next ones would fail too
-      all.push({ ...turn, why: messageOf(error) });
-    }
-  }
-  return all;
-}
+const NOT_FOUND = 404;
 
 export const placeName = (/** @type {string} */ chat) => `penstock.place.${chat}`;
 export const draftName = (/** @type {string} */ chat) => `penstock.draft.${chat}`;
@@ -162,9 +122,42 @@ export async function allowAndGoOn(id, allow, text) {
   outbox.send(id, newKey(), text);
 }
 
+/** @param {boolean} archived */
+export const archiveSelected = (archived) =>
+  forSelected(async ({ id, archived: isAlready }) => {
+    if (archived !== isAlready) await changeChat(id, { archived });
+  });
+
+export const deleteSelected = () => forSelected(({ id }) => deleteChat(id));
+
+/**
+ * Do the same with each chat that is selected, one after another. What it is done with is no longer selected, so what is
+ * left can be tried again.
+ *
+ * @param {(chat: Api.ChatView) => Promise<void>} act
+ */
+async function forSelected(act) {
+  let failure;
+  for (const chat of selected()) {
+    try {
+      await act(chat);
+      select([chat.id], false);
+    } catch (error) {
+      failure ??= error;
+      if (statusOf(error) === OFFLINE) break; // the next ones would fail too
+    }
+  }
+  if (failure) throw failure;
+  endSelecting();
+}
+
 /** @param {string} id */
 export async function deleteChat(id) {
-  await api.remove(id);
+  try {
+    await api.remove(id);
+  } catch (error) {
+    if (statusOf(error) !== NOT_FOUND) throw error; // somebody else deleted it
+  }
   write(draftName(id), "");
   write(placeName(id), "");
   outbox.forget(id);

@@ -2,7 +2,8 @@
 // an installed page.
 
 import { oneLine } from "../text/format.js";
-import { chatOf, runOf, state } from "./store.js";
+import { readObject, writeObject } from "./storage.js";
+import { chatOf, machineOf, runOf, set, state } from "./store.js";
 import { isUnread } from "./unread.js";
 
 const ICON = "/favicon.svg";
@@ -17,19 +18,13 @@ export const asks = (it) => ("kind" in it ? it.state === "asks" : it.asks);
 
 const DAY_MS = 24 * 3600 * 1000;
 
-/**
- * The groups of the list, and what each has that none before has.
- *
- * @type {[string, (it: Api.ChatView | Api.RunView, days: number) => boolean][]}
- */
-const GROUPS = [
-  ["Asks you", asks],
-  ["Working", isAtWork],
-  ["Today", (it, days) => days < 1],
-  ["Yesterday", (it, days) => days < 2],
-  ["Last 7 days", (it, days) => days < 8],
-  ["Last 30 days", (it, days) => days < 31],
-  ["Older", () => true],
+/** Groups of the list by day: less than so many days ago, counted by the calendar. @type {[string, number][]} */
+const DAYS = [
+  ["Today", 1],
+  ["Yesterday", 2],
+  ["Last 7 days", 8],
+  ["Last 30 days", 31],
+  ["Older", Infinity],
 ];
 
 /**
@@ -49,28 +44,94 @@ function isAtWork(it) {
 }
 
 /**
- * The list in groups: what asks, what works, then by day; in each the one used last first. Groups that would be empty are
- * left out.
+ * Whether a chat is out of the list: it was archived, and nothing goes on in it.
  *
- * @template {Api.ChatView | Api.RunView} T
- * @param {T[]} list
- * @param {number} now
- * @returns {{ name: string, items: T[] }[]}
+ * @param {Api.ChatView | Api.RunView} it
  */
-export function groupsOf(list, now = Date.now()) {
-  const midnight = new Date(now).setHours(24, 0, 0, 0);
-  /** @type {Map<string, T[]>} */
-  const groups = new Map(GROUPS.map(([name]) => [name, []]));
-  for (const it of [...list].sort((a, b) => b.used_at - a.used_at)) {
-    const days = (midnight - it.used_at) / DAY_MS;
-    const [name] = /** @type {typeof GROUPS[0]} */ (GROUPS.find(([, has]) => has(it, days)));
-    groups.get(name)?.push(it);
-  }
-  return [...groups].flatMap(([name, items]) => (items.length ? [{ name, items }] : []));
+export function isArchived(it) {
+  return !("kind" in it) && it.archived && it.state === "idle" && !it.asks;
 }
 
-/** All chats, documents and loops, in the order of the list. */
-export const inListOrder = () => groupsOf([...(state.chats ?? []), ...state.runs]).flatMap(({ items }) => items);
+/** @typedef {{ name: string, path?: string, items: (Api.ChatView | Api.RunView)[] }} Group  `path`: its directory. */
+
+const ARCHIVED = "Archived";
+
+/**
+ * The list in groups: what asks and what is pinned, then what works and the rest by day, or all the rest by directory, then
+ * what is archived. In each group the one used last is first. Groups that would be empty are left out.
+ *
+ * @param {(Api.ChatView | Api.RunView)[]} list
+ * @param {{ now?: number, byDirectory?: boolean }} how
+ * @returns {Group[]}
+ */
+export function groupsOf(list, { now = Date.now(), byDirectory = isByDirectory() } = {}) {
+  const sorted = [...list].sort((a, b) => b.used_at - a.used_at);
+  const keyOf = (/** @type {Api.ChatView | Api.RunView} */ it) => {
+    if (isArchived(it)) return ARCHIVED;
+    if (asks(it)) return "Asks you";
+    if ("pinned" in it && it.pinned) return "Pinned";
+    if (byDirectory) return placeOf(it);
+    return isAtWork(it) ? "Working" : dayOf(it, now);
+  };
+  const rest = byDirectory ? sorted.map(placeOf) : ["Working", ...DAYS.map(([name]) => name)];
+  /** @type {Map<string, Group["items"]>} */
+  const groups = new Map(["Asks you", "Pinned", ...rest, ARCHIVED].map((key) => [key, []]));
+  for (const it of sorted) groups.get(keyOf(it))?.push(it);
+  const found = [...groups].filter(([, items]) => items.length);
+  return byDirectory ? named(found) : found.map(([name, items]) => ({ name, items }));
+}
+
+/**
+ * @param {Api.ChatView | Api.RunView} it
+ * @param {number} now
+ */
+function dayOf(it, now) {
+  const days = (new Date(now).setHours(24, 0, 0, 0) - it.used_at) / DAY_MS;
+  return DAYS.find(([, before]) => days < before)?.[0] ?? "";
+}
+
+/**
+ * The directory in which something works, with its machine if there are several.
+ *
+ * @param {Api.ChatView | Api.RunView} it
+ */
+function placeOf(it) {
+  if ("kind" in it) return it.kind === "document" ? it.path.replace(/\/[^/]*$/, "") || "/" : it.path;
+  const machine = machineOf(it);
+  return machine ? `${it.cwd} on ${machine}` : it.cwd;
+}
+
+/**
+ * Groups by directory, each named by the end of its path that no other has.
+ *
+ * @param {[string, Group["items"]][]} groups
+ * @returns {Group[]}
+ */
+function named(groups) {
+  const parts = groups.map(([key]) => key.split("/").filter(Boolean));
+  const end = (/** @type {number} */ i, /** @type {number} */ length) => parts[i].slice(-length).join("/");
+  return groups.map(([path, items], i) => {
+    const isOwn = (/** @type {number} */ length) =>
+      groups.every((_, k) => k === i || end(k, length) !== end(i, length));
+    const length = parts[i].findIndex((_, index) => isOwn(index + 1)) + 1;
+    return { name: length ? end(i, length) : path, path, items };
+  });
+}
+
+const LIST = "penstock.list"; // how this browser shows the list
+
+/** Whether the list is grouped by directory, not by day. */
+export const isByDirectory = () => Boolean(readObject(LIST).byDirectory);
+
+/** @param {boolean} byDirectory */
+export function groupByDirectory(byDirectory) {
+  writeObject(LIST, { byDirectory });
+  set({});
+}
+
+/** All chats, documents and loops that are in the list, in its order. */
+export const inListOrder = () =>
+  groupsOf([...(state.chats ?? []), ...state.runs].filter((it) => !isArchived(it))).flatMap(({ items }) => items);
 
 /** How many chats, documents and loops wait for an answer. */
 const asking = () => [...(state.chats ?? []), ...state.runs].filter(asks).length;
@@ -78,7 +139,7 @@ const asking = () => [...(state.chats ?? []), ...state.runs].filter(asks).length
 /** The title of the window: "(2) " where two ask, else "• " where a chat went on unseen, then what is open. */
 export function windowTitle() {
   const count = asking();
-  const mark = (state.chats ?? []).some(isUnread) ? "• " : "";
+  const mark = (state.chats ?? []).some((it) => isUnread(it) && !isArchived(it)) ? "• " : "";
   const open = chatOf(state.route.id) ?? runOf(state.route.id);
   const name = open ? `${oneLine(open.title) || "New chat"} – Penstock` : "Penstock";
   return `${count ? `(${count}) ` : mark}${name}`;

@@ -86,7 +86,8 @@ export function putChat(chat) {
 
 /** @param {string} id */
 export function removeChat(id) {
-  set({ chats: (state.chats ?? []).filter((chat) => chat.id !== id), dialog: null });
+  const dialog = state.dialog?.id === id ? null : state.dialog;
+  set({ chats: (state.chats ?? []).filter((chat) => chat.id !== id), dialog });
 }
 
 /**

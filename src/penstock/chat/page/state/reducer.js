@@ -195,7 +195,15 @@ function changeTurn(chat, frame) {
   return { ...chat, turns: chat.turns.with(index, next) };
 }
 
-const CHANGES = { streaming, thinking, final_message_start: replyBegins, assistant, completed, finalized };
+const CHANGES = {
+  streaming,
+  thinking,
+  plan: planned,
+  final_message_start: replyBegins,
+  assistant,
+  completed,
+  finalized,
+};
 
 /** The quiet line that stands for a thought. */
 export const THINKING = "Thinking…";
@@ -217,6 +225,15 @@ function streaming(turn, { status, question = null, began_at = turn.began_at }) 
  */
 function thinking(turn) {
   return { ...turn, status: THINKING };
+}
+
+/**
+ * @param {Turn} turn
+ * @param {Api.PlanFrame} frame
+ * @returns {Turn}
+ */
+function planned(turn, { done = 0, all = 0 }) {
+  return { ...turn, plan: all ? { done, all } : null };
 }
 
 /**
@@ -246,7 +263,14 @@ function assistant(turn, { content = "", delta, offset = 0 }) {
  * @returns {Turn}
  */
 function completed(turn, { type: _, message = "", reason = null, question = null, ...facts }) {
-  const ended = { ...turn, state: /** @type {const} */ ("completed"), status: null, reply: null, points: 0 };
+  const ended = {
+    ...turn,
+    state: /** @type {const} */ ("completed"),
+    status: null,
+    reply: null,
+    plan: null,
+    points: 0,
+  };
   return { ...ended, ...facts, message, reason, question };
 }
 

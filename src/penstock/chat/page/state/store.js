@@ -11,7 +11,7 @@ import { machinesOf } from "./machines.js";
  * @property {number} [turn]
  * @typedef {object} OpenDialog
  * @property {"settings" | "heartbeat" | "save" | "share" | "delete" | "link" | "browsers" | "nodes" | "remove_node" | "notifications" | "help" | "trust" | "allow"
- *   | "level"} kind
+ *   | "level" | "delete_selected"} kind
  * @property {string} [id]  The chat that it is about.
  * @property {string} [path]
  * @property {string} [home]  The machine that it is about, or that has the path, if there are several.
@@ -36,6 +36,7 @@ import { machinesOf } from "./machines.js";
  * @property {boolean} drawer
  * @property {OpenDialog | null} dialog
  * @property {OpenChat | null} session  The chat that is open.
+ * @property {ReadonlySet<string> | null} selection  The chats that are selected; null: the list is not for selecting now.
  */
 
 /** @type {State} */
@@ -52,6 +53,7 @@ export const state = {
   drawer: false,
   dialog: null,
   session: null,
+  selection: null,
 };
 
 /** @type {Record<"page" | "thread", Set<() => void>>} */

@@ -246,5 +246,7 @@ export const SHORTCUTS = [
   ["Alt + N", "New chat"],
   ["Alt + ↑ ↓", "Chat above, chat below"],
   ["Alt + End", "Jump to the latest"],
+  ["F2", "Rename the chat"],
+  ["x", "Select chats of the list"],
   ["?", "This list"],
 ];

@@ -11,8 +11,8 @@ import { below, oneLine } from "./format.js";
 
 /** @type {Record<string, DiffLine["kind"]>} */
 const SIGNS = { "+": "added", "-": "removed", " ": "same" };
-const GAP = "⋯"; // between hunks whose places are not known
-const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/;
+const GAP = "⋯"; // between hunks; the lines have their numbers
+const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@( .*)?/;
 
 /**
  * The lines of the hunks of a unified diff. What is none of its lines is a note.
@@ -27,7 +27,8 @@ export function linesOf(diff) {
     if (line.startsWith("@@")) {
       const found = HUNK.exec(line);
       [old, next] = found ? [Number(found[1]), Number(found[2])] : [NaN, NaN];
-      if (found || lines.length) lines.push({ kind: "hunk", text: found ? line : GAP });
+      const within = found?.[3] ?? ""; // the function or heading that git names
+      if (within || lines.length) lines.push({ kind: "hunk", text: `${GAP}${within}` });
       continue;
     }
     const kind = line === "" ? "same" : SIGNS[line[0]];

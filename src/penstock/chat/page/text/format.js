@@ -108,10 +108,25 @@ export function money(usd) {
  *
  * @param {number} at
  */
-export function ago(at, now = Date.now()) {
+export const ago = (at, now = Date.now()) => agoOr(at, now, "just now", " ago");
+
+/**
+ * "now", "5 min", "14:05": the same for a narrow place.
+ *
+ * @param {number} at
+ */
+export const agoInShort = (at, now = Date.now()) => agoOr(at, now, "now", "");
+
+/**
+ * @param {number} at
+ * @param {number} now
+ * @param {string} justNow
+ * @param {string} suffix  Of minutes.
+ */
+function agoOr(at, now, justNow, suffix) {
   const minutes = Math.floor((now - at) / 60_000);
-  if (minutes < 1) return "just now";
-  if (minutes < 60) return `${minutes} min ago`;
+  if (minutes < 1) return justNow;
+  if (minutes < 60) return `${minutes} min${suffix}`;
   const [then, today] = [new Date(at), new Date(now)];
   if (then.toDateString() === today.toDateString()) return clock(at);
   if (minutes < 6 * 24 * 60) return then.toLocaleDateString(undefined, { weekday: "short" });
@@ -199,6 +214,25 @@ export function below(path, directory) {
   const rest = path.slice(above.length);
   const isBelow = above !== "/" && path.startsWith(above) && rest !== "";
   return isBelow && !rest.split("/").includes("..") ? rest : path;
+}
+
+/**
+ * Two letters for each name that no other of them has: "cl", "co".
+ *
+ * @param {string[]} names
+ * @returns {Map<string, string>}
+ */
+export function monograms(names) {
+  /** @type {Map<string, string>} */
+  const marks = new Map();
+  const taken = new Set();
+  for (const name of [...new Set(names)].sort()) {
+    const [first = "", ...rest] = oneLine(name).match(/[\p{L}\p{N}]/gu) ?? [];
+    const mark = rest.map((it) => first + it).find((it) => !taken.has(it)) ?? first;
+    taken.add(mark);
+    marks.set(name, mark);
+  }
+  return marks;
 }
 
 /**

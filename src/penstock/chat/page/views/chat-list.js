@@ -1,14 +1,28 @@
 // The list of chats, documents and loops.
 
-import { html, Icon, Mark, Menu, useEffect, useLayoutEffect, useRef, useState, withValue } from "../components/ui.js";
+import {
+  html,
+  Icon,
+  Mark,
+  Menu,
+  useAsync,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+  withValue,
+  Wrong,
+} from "../components/ui.js";
 import { api } from "../net/api.js";
-import { groupsOf } from "../state/attention.js";
-import { isReader, otherPerson } from "../state/people.js";
+import { archiveSelected } from "../state/actions.js";
+import { groupByDirectory, groupsOf, isArchived, isByDirectory } from "../state/attention.js";
+import { decidesAbout, isReader, otherPerson } from "../state/people.js";
 import { chatPath, runPath } from "../state/router.js";
+import { endSelecting, select, selected, startSelecting } from "../state/selection.js";
 import { signOut } from "../state/session.js";
-import { openDialog } from "../state/store.js";
+import { machineOf, openDialog, state } from "../state/store.js";
 import { isUnread } from "../state/unread.js";
-import { ago, oneLine } from "../text/format.js";
+import { ago, agoInShort, monograms, oneLine } from "../text/format.js";
 
 const FILTER_FROM = 9; // fewer chats can be seen at a glance
 
@@ -29,19 +43,66 @@ function stateOf(chat) {
   return ["", ago(chat.used_at)];
 }
 
-/** @param {{ chat: Api.ChatView, isCurrent: boolean }} props */
-function Entry({ chat, isCurrent }) {
+/**
+ * What a row says of an entry: in short for the eye, and whole for who points at it or listens.
+ *
+ * @param {{ title: string, mark: string, when: string, whole: string, other?: string }} props
+ */
+function Row({ title, mark, when, whole, other }) {
+  return html`<bdi class="entry-title">${title}</bdi>
+    <span class="entry-facts">
+      <span class="offscreen">, <bdi>${whole}</bdi></span>
+      ${other && html`<bdi class="entry-person" aria-hidden="true">${other}</bdi>`}
+      <span class="entry-mark" aria-hidden="true">${mark}</span>
+      <span class="entry-when" aria-hidden="true">${when}</span>
+    </span>`;
+}
+
+/** @param {{ chat: Api.ChatView, isCurrent: boolean, mark: string, isSelected: boolean | null }} props */
+function Entry({ chat, isCurrent, mark, isSelected }) {
   const [dot, text] = stateOf(chat);
   const other = otherPerson(chat.person);
+  const title = oneLine(chat.title) || "New chat";
+  const machine = machineOf(chat);
+  const whole = [oneLine(chat.agent), text, other].filter(Boolean).join(" · ");
+  const place = `${oneLine(chat.cwd)}${machine && ` on ${machine}`}`;
+  const when = dot === "queued" ? "waits" : agoInShort(chat.used_at);
+  const row = html`<span class=${`dot ${dot}`} aria-hidden="true"></span>
+    <${Row} title=${title} mark=${mark} when=${when} whole=${whole} other=${other} />`;
+  const shared = { "data-chat": chat.id, "data-dot": dot, title: `${title}\n${whole}\n${place}` };
+  if (isSelected !== null) {
+    return html`<li>
+      <label class="row-of-list" ...${shared}>
+        <input
+          type="checkbox"
+          checked=${isSelected}
+          disabled=${!decidesAbout(chat)}
+          onClick=${(/** @type {MouseEvent} */ event) => selectByClick(event, chat.id)}
+        />
+        ${row}
+      </label>
+    </li>`;
+  }
   return html`<li>
-    <a href=${chatPath(chat.id)} aria-current=${isCurrent ? "page" : undefined} data-chat=${chat.id} data-dot=${dot}>
-      <span class=${`dot ${dot}`} aria-hidden="true"></span>
-      <span class="entry">
-        <bdi class="entry-title">${oneLine(chat.title) || "New chat"}</bdi>
-        <span class="entry-facts"><bdi>${oneLine(chat.agent)}</bdi> · ${text}${other && html` · <bdi>${other}</bdi>`}</span>
-      </span>
-    </a>
+    <a class="row-of-list" href=${chatPath(chat.id)} aria-current=${isCurrent ? "page" : undefined} ...${shared}>${row}</a>
   </li>`;
+}
+
+let lastClicked = ""; // where a range begins
+
+/**
+ * Select a chat by its box, or no longer; with Shift all chats from the one before to this one.
+ *
+ * @param {MouseEvent} event
+ * @param {string} id
+ */
+function selectByClick(event, id) {
+  const box = /** @type {HTMLInputElement} */ (event.target);
+  const boxes = [...(box.closest(".entries")?.querySelectorAll("label[data-chat]") ?? [])];
+  const all = boxes.map((it) => it.getAttribute("data-chat") ?? "");
+  const [from, to] = [all.indexOf(event.shiftKey ? lastClicked : id), all.indexOf(id)];
+  select(from < 0 ? [id] : all.slice(Math.min(from, to), Math.max(from, to) + 1), box.checked);
+  lastClicked = id;
 }
 
 /** @type {Record<Api.RunView["kind"], string>} */
@@ -52,23 +113,45 @@ const DOTS = { running: "working", asks: "asks", idle: "" };
 /** @param {{ run: Api.RunView, isCurrent: boolean }} props */
 function RunEntry({ run, isCurrent }) {
   const dot = DOTS[run.state];
-  const when = run.state === "idle" && run.used_at ? ` · ${ago(run.used_at)}` : "";
+  const title = oneLine(run.title);
+  const isOver = run.state === "idle" && run.used_at;
+  const whole = [KINDS[run.kind], oneLine(run.note), isOver && ago(run.used_at)].filter(Boolean).join(" · ");
   return html`<li>
-    <a href=${runPath(run.id)} aria-current=${isCurrent ? "page" : undefined} data-run=${run.id} data-dot=${dot}>
+    <a
+      class="row-of-list"
+      href=${runPath(run.id)}
+      aria-current=${isCurrent ? "page" : undefined}
+      title=${`${title}\n${whole}\n${oneLine(run.path)}`}
+      data-run=${run.id}
+      data-dot=${dot}
+    >
       <span class=${`dot ${dot}`} aria-hidden="true"></span>
-      <span class="entry">
-        <bdi class="entry-title">${oneLine(run.title)}</bdi>
-        <span class="entry-facts">${KINDS[run.kind]} · <bdi>${oneLine(run.note)}</bdi>${when}</span>
-      </span>
+      <${Row}
+        title=${title}
+        mark=${KINDS[run.kind].toLowerCase()}
+        when=${run.used_at ? agoInShort(run.used_at) : ""}
+        whole=${whole}
+      />
     </a>
   </li>`;
 }
 
-/** @param {{ it: Api.ChatView | Api.RunView, openId: string | undefined }} props */
-function ListEntry({ it, openId }) {
-  const isCurrent = it.id === openId;
+/** @param {{ it: Api.ChatView | Api.RunView, app: import("../state/store.js").State, marks: Map<string, string> }} props */
+function ListEntry({ it, app, marks }) {
+  const isCurrent = it.id === app.route.id;
   if ("kind" in it) return html`<${RunEntry} run=${it} isCurrent=${isCurrent} />`;
-  return html`<${Entry} chat=${it} isCurrent=${isCurrent} />`;
+  const isSelected = app.selection && app.selection.has(it.id);
+  return html`<${Entry} chat=${it} isCurrent=${isCurrent} mark=${marks.get(it.agent) ?? ""} isSelected=${isSelected} />`;
+}
+
+/** What can be done with the list itself. */
+function listMenu() {
+  const byDirectory = isByDirectory();
+  const group = {
+    label: byDirectory ? "Group by day" : "Group by directory",
+    act: () => groupByDirectory(!byDirectory),
+  };
+  return isReader() ? [group] : [{ label: "Select chats", act: () => startSelecting() }, group];
 }
 
 const MENU = [
@@ -114,42 +197,121 @@ function useFound(words) {
 }
 
 /**
- * Keep the focus on an entry that moves to another group, where it is a new element.
+ * Keep the focus on an entry that moves to another group, or becomes one to be selected, where it is a new element.
  *
  * @param {{ current: HTMLElement | null }} list
  */
 function useKeptFocus(list) {
-  const href = list.current?.contains(document.activeElement) && document.activeElement?.getAttribute("href");
+  const row = list.current?.contains(document.activeElement) && document.activeElement?.closest(".row-of-list");
+  const id = row && (row.getAttribute("data-chat") ?? row.getAttribute("data-run"));
   useLayoutEffect(() => {
-    if (!href || list.current?.contains(document.activeElement)) return;
-    /** @type {HTMLElement | undefined | null} */ (list.current?.querySelector(`a[href="${CSS.escape(href)}"]`))?.focus(
-      { preventScroll: true },
-    );
+    if (!id || list.current?.contains(document.activeElement)) return;
+    controlOf(list.current?.querySelector(`[data-chat="${CSS.escape(id)}"], [data-run="${CSS.escape(id)}"]`))?.focus({
+      preventScroll: true,
+    });
   });
+}
+
+/**
+ * What of a row has the focus: its link or its box.
+ *
+ * @param {Element | null | undefined} row
+ * @returns {HTMLElement | null}
+ */
+const controlOf = (row) =>
+  row?.matches("a") ? /** @type {HTMLElement} */ (row) : (row?.querySelector("input") ?? null);
+
+/**
+ * Arrows go from row to row; Esc ends selecting.
+ *
+ * @param {KeyboardEvent} event
+ */
+function onListKey(event) {
+  if (event.altKey || event.ctrlKey || event.metaKey) return;
+  const target = /** @type {Element} */ (event.target);
+  const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  const row = target.closest(".row-of-list");
+  if (by && row) {
+    const rows = [...(row.closest(".entries")?.querySelectorAll(".row-of-list") ?? [])];
+    controlOf(rows[rows.indexOf(row) + by])?.focus();
+  } else if (event.key === "Escape" && state.selection && !target.matches(".filter")) endSelecting();
+  else return;
+  event.preventDefault();
+}
+
+/** What can be done with the chats that are selected. */
+function Selection() {
+  const [isBusy, error, run] = useAsync();
+  const chats = selected();
+  const archive = (/** @type {boolean} */ isTo) => () => run(() => archiveSelected(isTo));
+  const rows = () => [...document.querySelectorAll(".entries label[data-chat]")];
+  const selectAll = () =>
+    select(
+      rows().map((it) => it.getAttribute("data-chat") ?? ""),
+      true,
+    );
+  const isNone = isBusy || !chats.length;
+  return html`<div class="selection" role="group" aria-label="Selected chats">
+    <p role="status">${chats.length ? `${chats.length} selected` : "Select chats"}</p>
+    <button type="button" class="quiet" onClick=${selectAll}>All</button>
+    <button type="button" class="quiet" onClick=${endSelecting}>Done</button>
+    <div class="selection-acts">
+      <button
+        type="button"
+        class="button"
+        disabled=${isNone || chats.every((it) => it.archived)}
+        onClick=${archive(true)}
+      >
+        Archive
+      </button>
+      <button
+        type="button"
+        class="button"
+        disabled=${isNone || !chats.some((it) => it.archived)}
+        onClick=${archive(false)}
+      >
+        Unarchive
+      </button>
+      <button
+        type="button"
+        class="button"
+        disabled=${isNone}
+        onClick=${() => openDialog({ kind: "delete_selected" })}
+      >
+        Delete…
+      </button>
+    </div>
+    <${Wrong}>${error}<//>
+  </div>`;
 }
 
 /** @param {{ app: import("../state/store.js").State }} props */
 export function ChatList({ app }) {
   const [filter, setFilter] = useState("");
+  const [hasArchived, setHasArchived] = useState(false);
   const all = [...(app.chats ?? []), ...app.runs];
   const wanted = filter.trim().toLowerCase();
   const [found, isSearching] = useFound(wanted);
   const matches = (/** @type {Api.ChatView | Api.RunView} */ it) =>
     `${it.title} ${it.agent} ${"kind" in it ? it.path : `${it.cwd} ${it.home ?? ""}`}`.toLowerCase().includes(wanted) ||
     found.has(it.id);
-  const shown = wanted ? all.filter(matches) : all;
+  const isShown = (/** @type {Api.ChatView | Api.RunView} */ it) => hasArchived || !isArchived(it);
+  const shown = all.filter(wanted ? matches : isShown);
+  const archived = all.filter(isArchived).length;
   const isHome = app.route.page === "home";
+  const marks = monograms([...(app.agents ?? []).map((it) => it.name), ...(app.chats ?? []).map((it) => it.agent)]);
   const list = useRef(/** @type {HTMLElement | null} */ (null));
   useKeptFocus(list);
-  const isListed = all.some((it) => it.id === app.route.id);
+  const isListed = shown.some((it) => it.id === app.route.id);
   // Once for each that is opened: the list moves as others go on.
   useEffect(() => {
     list.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
   }, [app.route.id, isListed]);
-  return html`<nav id="chats" class="side" aria-label="Chats">
+  const menu = [...(app.about?.node ? [NODES] : []), ...listMenu(), ...MENU];
+  return html`<nav id="chats" class="side" aria-label="Chats" onKeyDown=${onListKey}>
     <header>
       <a class="wordmark" href="/" aria-label="Penstock, new chat"><${Mark} /><span>penstock</span></a>
-      <${Menu} label="More" items=${app.about?.node ? [NODES, ...MENU] : MENU} />
+      <${Menu} label="More" items=${menu} />
     </header>
     ${!isReader() && html`<a class="new-chat" href="/" aria-current=${isHome ? "page" : undefined}><${Icon} name="plus" />New chat</a>`}
     ${
@@ -163,19 +325,32 @@ export function ChatList({ app }) {
         onInput=${withValue(setFilter)}
       />`
     }
-    ${app.chats && !all.length && html`<p class="side-note">No chats yet.</p>`}
-    ${all.length > 0 && !shown.length && html`<p class="side-note">${isSearching ? "Searching…" : "No title and no prompt has this."}</p>`}
+    ${app.chats && !all.length && html`<p class="side-note">No chats yet. What asks you will stand here first.</p>`}
+    ${wanted && !shown.length && html`<p class="side-note">${isSearching ? "Searching…" : "No title and no prompt has this. Replies are not searched."}</p>`}
     <div class="entries" ref=${list}>
       ${groupsOf(shown).map(
-        ({ name, items }) =>
-          html`<section key=${name} aria-label=${name}>
-            <h2>${name}</h2>
+        ({ name, path, items }) =>
+          html`<section key=${path ?? name} aria-label=${name}>
+            <h2 title=${path}><bdi>${oneLine(name)}</bdi></h2>
             <ul>
-              ${items.map((it) => html`<${ListEntry} key=${it.id} it=${it} openId=${app.route.id} />`)}
+              ${items.map((it) => html`<${ListEntry} key=${it.id} it=${it} app=${app} marks=${marks} />`)}
             </ul>
           </section>`,
       )}
+      ${
+        archived > 0 &&
+        !wanted &&
+        html`<button
+          type="button"
+          class="quiet archived"
+          aria-expanded=${hasArchived}
+          onClick=${() => setHasArchived(!hasArchived)}
+        >
+          ${hasArchived ? "Hide what is archived" : `Archived (${archived})`}
+        </button>`
+      }
     </div>
+    ${app.selection && html`<${Selection} />`}
     <footer class="side-note">${app.about && html`<span>${app.about.several && html`<bdi>${oneLine(app.about.person.name)}</bdi>, ${app.about.person.role} · `}Version ${app.about.version}</span>`}</footer>
   </nav>`;
 }

@@ -16,6 +16,7 @@ import {
   useRef,
   useSeconds,
   useState,
+  withValue,
   Wrong,
 } from "../components/ui.js";
 import { api, messageOf, newKey } from "../net/api.js";
@@ -73,15 +74,16 @@ function Head({ chat, title, id }) {
   ];
   const items = [
     ...(isReader() ? [] : settings),
+    ...(chat && decides ? placeItems(chat) : []),
     ...(chat && decides && areSeveral() ? [visibilityItem(chat)] : []),
-    { label: "Save as Markdown", act: () => openDialog({ kind: "save", id }) },
+    { label: "Save as a file", act: () => openDialog({ kind: "save", id }) },
     ...(decides ? [{ label: "Share a link", act: () => openDialog({ kind: "share", id }) }] : []),
     ...(decides ? [{ label: "Delete", danger: true, act: () => openDialog({ kind: "delete", id }) }] : []),
   ];
   const heartbeat = chat?.heartbeat?.on && `Heartbeat: every ${chat.heartbeat.minutes} minutes`;
   return html`<header class="head">
     <div class="head-text">
-      <h1><bdi>${title}</bdi></h1>
+      ${chat && !isReader() ? html`<${Title} key=${id} id=${id} title=${title} />` : html`<h1><bdi>${title}</bdi></h1>`}
       ${chat && html`<${HeadFacts} chat=${chat} />`}
     </div>
     ${
@@ -96,8 +98,82 @@ function Head({ chat, title, id }) {
         <${Icon} name="pulse" />
       </button>`
     }
-    ${chat && html`<${Menu} label="Of this chat" items=${items} />`}
+    ${chat && html`<${Menu} label="Chat menu" items=${items} />`}
   </header>`;
+}
+
+/**
+ * A title that is changed where it stands: a click or F2, then Enter keeps it and Esc does not.
+ *
+ * @param {{ id: string, title: string }} props
+ */
+function Title({ id, title }) {
+  const [text, setText] = useState(/** @type {string | null} */ (null));
+  const [isBusy, error, run] = useAsync();
+  const field = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
+  const isEdited = text !== null;
+  const wasEdited = useRef(false);
+  const isDecided = useRef(true); // a field that goes loses the focus, and is not saved for that
+  useLayoutEffect(() => {
+    isDecided.current = !isEdited;
+    if (isEdited) field.current?.select();
+    else if (wasEdited.current && document.activeElement === document.body) button.current?.focus();
+    wasEdited.current = isEdited;
+  }, [isEdited]);
+  const save = async () => {
+    if (isDecided.current) return;
+    isDecided.current = true;
+    const wanted = text?.trim();
+    const isKept = await run(async () => {
+      if (wanted && wanted !== title) await changeChat(id, { title: wanted });
+      return true;
+    });
+    if (isKept) setText(null);
+    else isDecided.current = false;
+  };
+  const cancel = () => {
+    isDecided.current = true;
+    setText(null);
+  };
+  const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
+    if (event.isComposing) return;
+    if (event.key === "Enter") save();
+    else if (event.key === "Escape") cancel();
+    else return;
+    event.preventDefault();
+  };
+  const rename = html`<button ref=${button} type="button" title="Rename" onClick=${() => setText(title)}>
+    <bdi>${title}</bdi>
+  </button>`;
+  if (!isEdited) return html`<h1>${rename}</h1>`;
+  return html`<h1>
+      <input
+        ref=${field}
+        aria-label="Title"
+        value=${text}
+        maxlength="200"
+        dir="auto"
+        readonly=${isBusy}
+        onInput=${withValue(setText)}
+        onKeyDown=${onKeyDown}
+        onBlur=${save}
+      />
+    </h1>
+    <${Wrong}>${error}<//>`;
+}
+
+/**
+ * Where the list has a chat: pinned, or out of it.
+ *
+ * @param {Api.ChatView} chat
+ */
+function placeItems({ id, pinned, archived }) {
+  const change = (/** @type {Api.Changes} */ changes) => () => changeChat(id, changes).catch(() => {});
+  return [
+    { label: pinned ? "Unpin" : "Pin", act: change({ pinned: !pinned }) },
+    { label: archived ? "Unarchive" : "Archive", act: change({ archived: !archived }) },
+  ];
 }
 
 /**
@@ -120,7 +196,7 @@ function HeadFacts({ chat }) {
   const home = machine && html` · on <bdi>${machine}</bdi>${chat.is_away && " (away)"}`;
   const level = allow && html` · <span data-level=${allow.kind}>${allow.label.toLowerCase()}</span>`;
   const other = otherPerson(chat.person);
-  const seen = html`${other && html` · <bdi>${other}</bdi>`}${chat.visibility === "team" && " · team"}`;
+  const seen = html`${other && html` · <bdi>${other}</bdi>`}${chat.visibility === "team" && " · team"}${chat.archived && " · archived"}`;
   return html`<p><bdi>${oneLine(chat.agent)}</bdi>${model}${directory}${home}${level}${seen}</p>`;
 }
 
@@ -208,6 +284,7 @@ function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
       chat=${id}
       path=${chatPath(id)}
       turn=${turn}
+      canLook=${true}
       waits=${waits(thread, turn)}
       away=${away}
       isUnkept=${thread.unkept !== null}

@@ -1,6 +1,7 @@
 // The details of a turn: all that the agent did, as the server has it.
 
 import { Boundary, html, Icon, Status, useEffect, useLayoutEffect, useRef, useState } from "../components/ui.js";
+import { Plan } from "../components/plan.js";
 import { Diffs } from "../components/diff.js";
 import { listenForCopies } from "../markdown/blocks.js";
 import { Prose } from "../markdown/prose.js";
@@ -72,7 +73,7 @@ function TurnDetails({ place, id, turn }) {
         <h1 id="record-title">Details of turn ${turn}</h1>
         <p><bdi>${oneLine(place.find(id)?.title)}</bdi></p>
       </div>
-      <a class="button" href=${place.eventsUrl(id, turn)} download=${`turn-${turn}.ndjson`}>NDJSON</a>
+      <a class="button" href=${place.eventsUrl(id, turn)} download=${`turn-${turn}.ndjson`}>Download events</a>
     </header>
     <div class="thread" tabindex="0" role="region" aria-label="Details">
       <div class="column">${details ? contentOf(details, load) : html`<${Status} loading>Loading…<//>`}</div>
@@ -206,7 +207,7 @@ function Item({ item }) {
 /** @param {{ characters: number }} props */
 function Shortened({ characters }) {
   return html`<p class="side-note">
-    ${characters.toLocaleString()} characters are left out here; the NDJSON has them.
+    ${characters.toLocaleString()} characters are left out here; the events have them.
   </p>`;
 }
 
@@ -244,15 +245,6 @@ const BODIES = {
   plan: (item) => html`<${Plan} items=${item.items} />`,
   question: (item) => html`<${AskedItem} item=${item} />`,
 };
-
-/** @param {{ items: Api.PlanItem[] | undefined }} props */
-function Plan({ items = [] }) {
-  const entry = (/** @type {Api.PlanItem} */ { status, text }) =>
-    html`<li data-status=${status} dir="auto">
-      <span class="offscreen">${status.replace("_", " ")}: </span>${oneLine(text)}
-    </li>`;
-  return html`<ul class="plan">${items.map(entry)}</ul>`;
-}
 
 /** @param {{ item: Api.Asked }} props */
 function AskedItem({ item }) {

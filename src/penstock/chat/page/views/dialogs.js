@@ -13,12 +13,13 @@ import {
   Wrong,
 } from "../components/ui.js";
 import { api } from "../net/api.js";
-import { allowAndGoOn, changeChat, deleteChat, saveChat } from "../state/actions.js";
+import { allowAndGoOn, changeChat, deleteChat, deleteSelected } from "../state/actions.js";
 import { hasSound, notifying, setNotifying, setSound } from "../state/notifications.js";
+import { selected } from "../state/selection.js";
 import { signOut } from "../state/session.js";
 import { agentOf, chatOf, closeDialog, hasMachines, machineOf, openDialog } from "../state/store.js";
 import { reachableUrl, SHORTCUTS } from "../text/copy.js";
-import { ago, oneLine } from "../text/format.js";
+import { ago, oneLine, plural } from "../text/format.js";
 import { levelOf } from "../text/permissions.js";
 import { Machines } from "./machines.js";
 import { Share } from "./share.js";
@@ -96,7 +97,7 @@ function Settings({ chat }) {
       />
       <span><b data-level=${it.kind}>${it.label}</b><small><${Coded} text=${it.text} /></small></span>
     </label>`;
-  return html`<${Dialog} title="This chat" name="settings" onClose=${closeDialog}>
+  return html`<${Dialog} title="Settings of this chat" name="settings" onClose=${closeDialog}>
     <${SavedForm} save=${save}>
       <label class="row">
         <span>Title</span>
@@ -113,7 +114,7 @@ function Settings({ chat }) {
         />
       </label>
       <fieldset class="levels">
-        <legend>What it may do</legend>
+        <legend>Permission</legend>
         ${agent?.allows.map(level)}
       </fieldset>
       <p class="side-note">
@@ -170,7 +171,7 @@ function Heartbeat({ chat }) {
           ></textarea>
         </label>
         <label class="switch">
-          <input type="checkbox" checked=${hasQuiet} onChange=${withChecked(setHasQuiet)} /><span>Not at night</span>
+          <input type="checkbox" checked=${hasQuiet} onChange=${withChecked(setHasQuiet)} /><span>Except in quiet hours</span>
         </label>
         ${hasQuiet && html`<${QuietHours} value=${quiet} onChange=${setQuiet} />`}
       </fieldset>
@@ -187,7 +188,7 @@ function QuietHours({ value, onChange }) {
     /** @type {(value: string) => void} */ change,
   ) => html`<input type="time" aria-label=${label} required value=${time} onInput=${withValue(change)} />`;
   return html`<div class="row">
-    <span>Quiet</span>
+    <span>Quiet hours</span>
     <span class="with-unit">
       ${field("Quiet from", from, (changed) => onChange(`${changed}-${to}`))}to
       ${field("Quiet until", to, (changed) => onChange(`${from}-${changed}`))}
@@ -207,6 +208,36 @@ function Delete({ chat }) {
     <${Wrong}>${error}<//>
     <${Buttons} careful>
       <button type="button" class="button danger" disabled=${isBusy} onClick=${remove}>Delete</button>
+    <//>
+  <//>`;
+}
+
+const NAMED = 5; // of more chats, the number is clearer
+
+function DeleteSelected() {
+  const [isBusy, error, run] = useAsync();
+  const [chats] = useState(selected); // as they were shown when one decided
+  const remove = async () => {
+    const isDone = await run(async () => {
+      await deleteSelected();
+      return true;
+    });
+    if (isDone) closeDialog();
+  };
+  const number = plural(chats.length, "chat");
+  return html`<${Dialog} title=${`Delete ${number}?`} name="delete_selected" onClose=${closeDialog}>
+    <ul class="named">
+      ${chats.slice(0, NAMED).map((it) => html`<li key=${it.id}><bdi>${oneLine(it.title) || "New chat"}</bdi></li>`)}
+      ${chats.length > NAMED && html`<li>and ${chats.length - NAMED} more</li>`}
+    </ul>
+    <p>
+      They and their details go for good.${" "}
+      ${chats.every((it) => it.state === "idle") ? "" : "What runs now is stopped. "}The files in their directories stay as
+      they are.
+    </p>
+    <${Wrong}>${error}<//>
+    <${Buttons} careful>
+      <button type="button" class="button danger" disabled=${isBusy} onClick=${remove}>Delete ${number}</button>
     <//>
   <//>`;
 }
@@ -384,18 +415,44 @@ function Browsers() {
   <//>`;
 }
 
+const FORMS = [
+  ["html", "HTML", "One page for any browser, without scripts"],
+  ["markdown", "Markdown", "A text file, for an editor or another program"],
+];
+
 /** @param {OfChat} props */
 function Save({ chat }) {
-  const [hasSteps, setSteps] = useState(false);
+  const [form, setForm] = useState(FORMS[0][0]);
+  const [hasDetails, setDetails] = useState(false);
   return html`<${Dialog} title="Save this chat" name="save" onClose=${closeDialog}>
-    <${SavedForm} save=${() => saveChat(chat, hasSteps)}>
-      <p>A Markdown file with what you asked and the replies.</p>
+    <form>
+      <fieldset class="levels">
+        <legend>File</legend>
+        ${FORMS.map(
+          ([value, label, text]) =>
+            html`<label>
+              <input
+                type="radio"
+                name="form"
+                autofocus=${value === form}
+                checked=${value === form}
+                onChange=${() => setForm(value)}
+              />
+              <span><b>${label}</b><small>${text}</small></span>
+            </label>`,
+        )}
+      </fieldset>
       <label class="switch">
-        <input type="checkbox" autofocus checked=${hasSteps} onChange=${withChecked(setSteps)} /><span
-          >With the steps of each turn: thoughts, calls and their output</span
+        <input type="checkbox" checked=${hasDetails} onChange=${withChecked(setDetails)} /><span
+          >With the details of each turn: thoughts, calls and their output</span
         >
       </label>
-    <//>
+      <${Buttons}>
+        <a class="button primary" href=${api.exportUrl(chat.id, form, hasDetails)} download onClick=${closeDialog}>
+          Save
+        </a>
+      <//>
+    </form>
   <//>`;
 }
 
@@ -449,6 +506,7 @@ const VIEWS = {
   save: Save,
   share: Share,
   delete: Delete,
+  delete_selected: DeleteSelected,
   link: Link,
   browsers: Browsers,
   nodes: Machines,

@@ -27,7 +27,14 @@ import { Loading, Missing } from "./status-pages.js";
  *   `level`: the kind of a level, which is the person's, whatever agent is chosen. */
 
 const LAST = "penstock.last"; // what was chosen for the last new chat
+const RECENT = "penstock.recent"; // what was chosen for the new chats before
+const MAX_RECENT = 3;
 const OTHER = "\0other";
+const EXAMPLES = [
+  "Explain what this project does, and how its parts work together.",
+  "Run the tests, and find out why the first one fails.",
+  "Find the code that is hardest to read, and say how it could be simpler.",
+];
 
 /**
  * Whether an agent is there, and only something else is missing; else its program is.
@@ -74,7 +81,14 @@ export function NewChat({ app }) {
   }
   return html`<section class="start" aria-labelledby="start-title">
     <h1 id="start-title">What would you like to do?</h1>
-    <${Form} about=${about} nodes=${nodes} offer=${offer} chosen=${chosen} choose=${choose} />
+    <${Form}
+      about=${about}
+      nodes=${nodes}
+      offer=${offer}
+      chosen=${chosen}
+      choose=${choose}
+      isFirst=${app.chats?.length === 0}
+    />
     ${blocked.length > 0 && html`<${Blocked} agents=${blocked} roots=${roots} />`}
     ${missing.length > 0 && html`<${Installable} agents=${missing} />`}
   </section>`;
@@ -82,9 +96,9 @@ export function NewChat({ app }) {
 
 /**
  * @param {{ about: Api.About, nodes: Api.NodeView[], offer: Offer, chosen: Chosen,
- *   choose: (change: Chosen) => void }} props
+ *   choose: (change: Chosen) => void, isFirst: boolean }} props  `isFirst`: there is no chat yet.
  */
-function Form({ about, nodes, offer, chosen, choose }) {
+function Form({ about, nodes, offer, chosen, choose, isFirst }) {
   const { machine, agents, workspaces } = offer;
   const directories = directoriesOf(workspaces);
   const { agent, cwd } = useUsable(chosen, about, offer, directories);
@@ -95,6 +109,7 @@ function Form({ about, nodes, offer, chosen, choose }) {
   const [other, setOther] = useState("");
   const [model, setModel] = useState("");
   const [isBusy, error, run] = useAsync();
+  const [given, setGiven] = useState(/** @type {{ text: string } | null} */ (null));
   useEffect(() => setModel(""), [agent.name, machine?.name]); // the model of one agent is none of another's
 
   const on = machine && machines.length > 1 && html` on <bdi>${oneLine(machine.name)}</bdi>`;
@@ -103,7 +118,9 @@ function Form({ about, nodes, offer, chosen, choose }) {
     if (!isKept && level && !(await confirmLevel(agent.name, wanted, level))) return false;
     const home = machine && { home: machine.name };
     const chat = { agent: agent.name, cwd: path, allow, ...home, ...(model.trim() && { model: model.trim() }) };
-    return (await run(() => startChat(chat, text))) === true;
+    const isStarted = (await run(() => startChat(chat, text))) === true;
+    if (isStarted && cwd !== OTHER) remember({ agent: agent.name, cwd, level: wanted, home: machine?.name });
+    return isStarted;
   };
   return html`<${Composer}
       draft="new"
@@ -113,38 +130,47 @@ function Form({ about, nodes, offer, chosen, choose }) {
       onSend=${send}
       busy=${isBusy || !path}
       directory=${path}
+      text=${given}
     >
       <div class="choices" role="group" aria-label="For this chat">
         ${
           machine &&
           machines.length > 1 &&
-          html`<${Choice}
-            label="Machine"
-            value=${machine.name}
-            options=${machines.map(machineOption)}
-            onChange=${(/** @type {string} */ value) => choose({ home: value })}
-          />`
+          html`<${Labelled} name="Machine">
+            <${Choice}
+              label="Machine"
+              value=${machine.name}
+              options=${machines.map(machineOption)}
+              onChange=${(/** @type {string} */ value) => choose({ home: value })}
+            />
+          <//>`
         }
-        <${Choice}
-          label="Agent"
-          value=${agent.name}
-          options=${agentOptions(agents)}
-          onChange=${(/** @type {string} */ value) => choose({ agent: value })}
-        />
-        <${Choice}
-          label="Directory"
-          value=${cwd}
-          options=${directoryOptions(directories)}
-          onChange=${(/** @type {string} */ value) => choose({ cwd: value })}
-        />
-        <${Choice}
-          label="Permissions"
-          value=${allow}
-          level=${level?.kind}
-          options=${agent.allows.map((it) => ({ value: it.allow, label: it.label }))}
-          onChange=${(/** @type {string} */ value) => choose({ level: agent.allows.find((it) => it.allow === value)?.kind })}
-        />
-        <${Model} models=${agent.models} value=${model} onChange=${setModel} />
+        <${Labelled} name="Agent">
+          <${Choice}
+            label="Agent"
+            value=${agent.name}
+            options=${agentOptions(agents)}
+            onChange=${(/** @type {string} */ value) => choose({ agent: value })}
+          />
+        <//>
+        <${Labelled} name="Directory">
+          <${Choice}
+            label="Directory"
+            value=${cwd}
+            options=${directoryOptions(directories)}
+            onChange=${(/** @type {string} */ value) => choose({ cwd: value })}
+          />
+        <//>
+        <${Labelled} name="Permissions">
+          <${Choice}
+            label="Permissions"
+            value=${allow}
+            level=${level?.kind}
+            options=${agent.allows.map((it) => ({ value: it.allow, label: it.label }))}
+            onChange=${(/** @type {string} */ value) => choose({ level: agent.allows.find((it) => it.allow === value)?.kind })}
+          />
+        <//>
+        <${Labelled} name="Model"><${Model} models=${agent.models} value=${model} onChange=${setModel} /><//>
       </div>
       ${
         cwd === OTHER &&
@@ -159,7 +185,64 @@ function Form({ about, nodes, offer, chosen, choose }) {
     <${Wrong}>${error}<//>
     <p class="start-note" data-kept=${isKept}>
       <${Coded} text=${level ? (isKept ? level.text : notKeptText(agent.name, wanted, level)) : ""} />${cwd !== OTHER && html` It works in <bdi class="path">${oneLine(path)}</bdi>${on}.`}
-    </p>`;
+    </p>
+    <${Recent} agents=${agents} directories=${directories} now=${{ agent: agent.name, cwd, level: wanted }} choose=${choose} />
+    ${isFirst && html`<${Examples} onChoose=${(/** @type {string} */ text) => setGiven({ text })} />`}`;
+}
+
+/** A choice with its name above, which its control has too. @param {{ name: string, children?: import("preact").ComponentChildren }} props */
+function Labelled({ name, children }) {
+  return html`<div class="labelled"><span aria-hidden="true">${name}</span>${children}</div>`;
+}
+
+/** @returns {Chosen[]} */
+function recent() {
+  const { list } = readObject(RECENT);
+  return Array.isArray(list) ? list.filter((it) => typeof it?.agent === "string" && typeof it.cwd === "string") : [];
+}
+
+/** @param {Chosen} chosen */
+function remember(chosen) {
+  const others = recent().filter((it) => JSON.stringify(it) !== JSON.stringify(chosen));
+  writeObject(RECENT, { list: [chosen, ...others].slice(0, MAX_RECENT + 1) });
+}
+
+/**
+ * What was chosen before, each as one click, as far as it is still there and is not chosen now.
+ *
+ * @param {{ agents: Api.AgentView[], directories: Api.Workspace[], now: Chosen, choose: (change: Chosen) => void }} props
+ */
+function Recent({ agents, directories, now, choose }) {
+  const labelOf = (/** @type {Chosen} */ { agent, cwd = "", level }) => {
+    const found = agents.find((it) => it.name === agent && it.available);
+    if (!found || !directories.some((it) => it.path === cwd)) return "";
+    const allowed = found.allows.find((it) => it.kind === level)?.label.toLowerCase();
+    return [oneLine(agent), shortPath(cwd, directories), allowed].filter(Boolean).join(" · ");
+  };
+  const isNow = (/** @type {Chosen} */ it) => it.agent === now.agent && it.cwd === now.cwd && it.level === now.level;
+  const shown = recent()
+    .filter((it) => !isNow(it) && labelOf(it))
+    .slice(0, MAX_RECENT);
+  if (!shown.length) return null;
+  return html`<div class="offers" role="group" aria-label="Used before">
+    <span aria-hidden="true">As before:</span>
+    ${shown.map(
+      (it) =>
+        html`<button type="button" class="button" key=${labelOf(it)} onClick=${() => choose(it)}>
+          <bdi>${labelOf(it)}</bdi>
+        </button>`,
+    )}
+  </div>`;
+}
+
+/** @param {{ onChoose: (text: string) => void }} props */
+function Examples({ onChoose }) {
+  return html`<div class="offers examples" role="group" aria-label="Examples">
+    <span aria-hidden="true">To begin with:</span>
+    ${EXAMPLES.map(
+      (text) => html`<button type="button" class="button" key=${text} onClick=${() => onChoose(text)}>${text}</button>`,
+    )}
+  </div>`;
 }
 
 /**
@@ -244,7 +327,7 @@ function Model({ models, value, onChange }) {
     <span class="offscreen">Model</span>
     <input
       value=${value}
-      placeholder="Model: its own"
+      placeholder="The agent's own"
       spellcheck=${false}
       autocapitalize="off"
       onInput=${withValue(onChange)}
@@ -342,7 +425,7 @@ function NoAgent({ missing, blocked, roots }) {
     <h1>${blocked.length ? "No agent can be started yet" : "No agent is installed"}</h1>
     <p>
       Penstock runs the coding agents of this machine. Install one and sign in to it once in a terminal; this page then
-      shows it by itself.
+      shows it by itself. Those that were tested most come first.
     </p>
     ${blocked.length > 0 && html`<${Blocked} agents=${blocked} roots=${roots} />`}
     <${HowTo} agents=${missing} />

@@ -12,7 +12,6 @@ import {
   useEffect,
   useLayoutEffect,
   useRef,
-  useSeconds,
   useState,
   Wrong,
 } from "../components/ui.js";
@@ -21,6 +20,7 @@ import { otherPerson } from "../state/people.js";
 import { chatOf, openDialog } from "../state/store.js";
 import { ALLOWED_NOW, canGoOn, GO_ON, outcomeText, refusedTexts } from "../text/copy.js";
 import { count, duration, harmless, money, oneLine, plural } from "../text/format.js";
+import { Doing } from "./doing.js";
 import { Question } from "./question.js";
 
 /** @import { Turn as TurnState, Unsent as UnsentMessage } from "../state/reducer.js" */
@@ -28,7 +28,6 @@ import { Question } from "./question.js";
 const FOLD_CHARACTERS = 1800; // a prompt longer than that, or with more lines, is folded
 const FOLD_LINES = 18;
 const RETRIED = new Set(["error", "cancelled", "timed_out", "cut_off", "empty"]); // outcomes after which one asks again
-const WONDER_S = 10;
 const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unless too many agents are at work
 
 /**
@@ -48,6 +47,7 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
  * @property {(text: string) => void} [onEdit]  Put a text into the composer.
  * @property {(text: string) => void} [onSend]
  * @property {(turn: TurnState) => Promise<void>} [onTakeBack]
+ * @property {boolean} [canLook]  What the agent does now can be asked for.
  * @property {(text: string) => void} onLate  An answer came too late.
  */
 
@@ -98,14 +98,31 @@ function Turn(props) {
 }
 
 /** @param {Props} props */
-function Answer({ chat, path, turn, question, isUnkept, isLast, level, resumes, remembers, onEdit, onSend, onLate }) {
+function Answer({
+  chat,
+  path,
+  turn,
+  question,
+  isUnkept,
+  isLast,
+  level,
+  resumes,
+  remembers,
+  onEdit,
+  onSend,
+  onLate,
+  canLook,
+}) {
   const isDone = turn.state === "completed";
   const text = isDone ? turn.message : turn.reply;
   const outcome = isDone ? outcomeText(turn) : "";
   return html`<div class="answer" aria-live="off" aria-busy=${!isDone}>
     ${text ? html`<${Reply} text=${text} isGrowing=${!isDone} isCut=${isDone && turn.outcome !== "ok"} />` : null}
     ${!isDone && isUnkept && html`<p class="outcome" data-outcome="unkept">This cannot be kept now.</p>`}
-    ${!isDone && !isUnkept && turn.status && !question && html`<${Status}><bdi>${oneLine(turn.status)}</bdi><${Elapsed} since=${turn.began_at} /><//>`}
+    ${
+      !isDone &&
+      html`<${Doing} chat=${chat} turn=${turn} status=${isUnkept || question ? null : turn.status} canLook=${canLook} />`
+    }
     ${
       question &&
       html`<${Question} key=${question.id} chat=${chat} question=${question} isEnded=${isDone} onLate=${onLate} />`
@@ -124,16 +141,6 @@ function Answer({ chat, path, turn, question, isUnkept, isLast, level, resumes, 
       />`
     }
   </div>`;
-}
-
-/**
- * How long a turn takes by now, once one wonders.
- *
- * @param {{ since: number | null | undefined }} props
- */
-function Elapsed({ since }) {
-  const seconds = useSeconds(since);
-  return seconds < WONDER_S ? null : html`<span class="elapsed">${duration(seconds * 1000)}</span>`;
 }
 
 /**
@@ -273,7 +280,7 @@ function Queued({ turn, waits, away, onTakeBack }) {
     : away
       ? `Waits for the machine ${away}`
       : waits
-        ? "Waits for its turn"
+        ? "Waits for the turn before it"
         : "Waits to begin";
   return html`<div class="queued">
     <span>${text}</span>
@@ -322,7 +329,7 @@ function Facts({ path, turn, isLast, remembers, onEdit, onSend }) {
         ${took === null ? steps : `${steps}, ${duration(took)}`}
       </a>`
     }
-    ${(input > 0 || output > 0) && html`<span title="Tokens">${count(input)} in, ${count(output)} out</span>`}
+    ${(input > 0 || output > 0) && html`<span class="tokens" title="Tokens">${count(input)} in, ${count(output)} out</span>`}
     ${cost && html`<span>${cost}</span>`}
     ${completed && html`<${Time} at=${completed} />`}
     ${message && html`<${CopyButton} text=${message} label="Copy the reply" />`}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from penstock import events as ev
 from penstock.chat.errors import ChatError, NoSuchChat, NoSuchTurn
+from penstock.chat.history.activity import AgentActivity
 from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, TurnEnded, decode
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
@@ -111,6 +112,18 @@ class ChatLog:
         if not views or views[0].turn != turn:
             raise NoSuchTurn(f"the chat has no turn {turn}")
         return views[0], await read_turn(self._store, self.id, views[0])
+
+    async def activity(self, turn: int) -> AgentActivity:
+        """Return what the agent of a turn does now.
+
+        Raises:
+            NoSuchTurn: there is none, or it is no longer kept.
+        """
+        views, _ = await self.turns(turn + 1, 1)
+        if not views or views[0].turn != turn:
+            raise NoSuchTurn(f"the chat has no turn {turn}")
+        timeline = self.live.shown
+        return AgentActivity() if timeline is None else timeline.activity(turn)
 
     async def entries(self, after: int, upto: int) -> list[Numbered]:
         """Return entries after number `after` and up to number `upto`: not all of them if there are many.
