@@ -25,7 +25,7 @@ def test_a_chat_is_shared_read_and_revoked(own_server: Callable[..., Server], de
     server.ask("POST", f"/api/chats/{chat}/turns", {"text": "<b>what</b> is a pelican?"})
     owner = owner_at(server, devices, chat)
     expect(owner.locator("[data-state=completed]")).to_have_count(1, timeout=PATIENCE)
-    owner.get_by_role("button", name="Of this chat").click()
+    owner.get_by_role("button", name="Chat menu").click()
     owner.get_by_role("menuitem", name="Share a link").click()
     dialog = owner.get_by_role("dialog", name="Share a link")
     dialog.get_by_label("Also what the agent did").check()
