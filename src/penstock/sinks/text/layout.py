@@ -97,6 +97,7 @@ class Layout:
         self._kept: BoundedDict[int, StreamedBlock] = BoundedDict(MAX_KEPT_BLOCKS)
         for part in (self._prefixes, self._paths, self._facts, self._results, self._streamed, self._plans):
             part.reset()
+        self._describer.reset()
         self._has_begun = False
         self._last_error: str | None = None
         self._spoken: set[int] = set()  # open messages whose text was shown

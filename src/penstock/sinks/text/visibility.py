@@ -127,6 +127,11 @@ class Describer:
         self._paths = paths
         self._facts = facts
         self._questions: BoundedDict[str, ev.QuestionAsked] = BoundedDict(MAX_QUESTIONS)
+        self._plans: dict[str | None, list[ev.PlanItem]] = {}  # the last shown, by agent
+
+    def reset(self) -> None:
+        """Forget the plans of a run."""
+        self._plans.clear()
 
     def describe(self, event: ev.Event) -> tuple[LineKind, list[Piece]] | None:
         """Return the kind and the pieces of an event's line; None if it is not shown."""
@@ -152,6 +157,12 @@ class Describer:
                 asked = self._questions.pop(event.id, None)
                 self._facts.note_answer(event, asked)
                 return "question", theme.answer(event, asked)
+            case ev.PlanChanged():
+                if "plan" not in visibility.shown:
+                    return None
+                before = [] if visibility.verbose else self._plans.get(event.parent, [])
+                self._plans[event.parent] = event.items
+                return "plan", theme.plan(event, before)
         kind, pieces_of = _LINES[type(event)]
         if kind not in visibility.shown:
             return None
@@ -160,13 +171,12 @@ class Describer:
 
 
 _LINES: dict[type, tuple[LineKind, Callable[[Any], list[Piece]]]] = {
-    ev.PlanChanged: ("plan", theme.plan),
     ev.Malformed: ("notice", theme.malformed),
     ev.UsageReported: ("usage", usage_line),
     ev.Unknown: ("unknown", theme.unknown),
 }
 
-DESCRIBED: tuple[type, ...] = (*_LINES, ev.Notice, ev.QuestionAsked, ev.QuestionAnswered, ev.RunStarted)
+DESCRIBED: tuple[type, ...] = (*_LINES, ev.PlanChanged, ev.Notice, ev.QuestionAsked, ev.QuestionAnswered, ev.RunStarted)
 """Types of events that `Describer` formats."""
 
 MAX_QUESTIONS = 64
