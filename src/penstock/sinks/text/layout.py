@@ -295,7 +295,7 @@ class Layout:
         if self._rendering is not None:
             width = self._margin.width
             if width is not None:
-                width -= 1 + columns(self._prefixes.prefix("text", event.agent, event.parent))
+                width -= 1 + columns(self._prefixes.prefix("text", event.agent, event.parent).rpartition("\n")[2])
             return self._rendering.pieces(pieces, width)
         return styled(pieces) if self._palette or self._margin.width is not None else pieces
 

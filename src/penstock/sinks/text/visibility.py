@@ -15,7 +15,7 @@ from penstock.sinks.text.styles import Piece
 
 Service = Literal["github", "gitlab"]
 Detail = Literal["quiet", "minimal", "normal", "verbose"]
-Prefix = Literal["agent", "kind", "both", "none"]
+Prefix = Literal["agent", "kind", "both", "above", "none"]
 LineKind = Literal[
     "text", "thinking", "tool", "result", "plan", "notice", "question", "usage", "unknown", "run", "done"
 ]
@@ -65,7 +65,10 @@ class Prefixes:
         self._lanes[event.call_id] = (outer + (kind if isinstance(kind, str) and kind else event.name))[-MAX_LABEL:]
 
     def prefix(self, kind: LineKind, agent: str, parent: str | None) -> str:
-        """Return the prefix of a line, in brackets and followed by a space."""
+        """Return the prefix of a line, in brackets and followed by a space; by a line break if it is above the line."""
+        if self._prefix == "above" and kind == "text":
+            label = agent if parent is None else f"{agent}>{self._lanes.get(parent, 'agent')}"
+            return clean_line(f"[{label}]") + "\n"
         if parent is not None:
             return self._worded(kind, f"{agent}>{self._lanes.get(parent, 'agent')}")
         head = self._known.get((kind, agent))
