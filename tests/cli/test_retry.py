@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock import agent
+from penstock import agent, conversation
 from penstock.errors import UsageError
 from penstock.events import RunEnded, decode
 from penstock.run import fallback
@@ -220,6 +221,29 @@ def test_it_is_the_same_in_python(desk: Desk, monkeypatch: pytest.MonkeyPatch) -
     assert agent("good").ask("hi", retry=3).reply == "Done."
     with pytest.raises(UsageError, match="retry"):
         agent("good", retry=-1)
+
+
+def test_a_conversation_is_busy_until_the_last_attempt(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other prompt comes between two attempts, and the conversation goes on after them; in `async` code too."""
+    monkeypatch.setenv("PENSTOCK_CONFIG", desk.env["PENSTOCK_CONFIG"])
+    monkeypatch.setenv("PENSTOCK_DATA", desk.env["PENSTOCK_DATA"])
+    monkeypatch.setattr(fallback, "FIRST_WAIT_MS", 20)
+    chat = conversation("worked", retry=1)
+    with chat.run("fix it") as run:
+        for event in run:
+            if getattr(event, "code", "") == "retry":
+                with pytest.raises(UsageError, match="answering another prompt"):
+                    chat.run("more")
+    assert chat.session_id == SESSION
+    assert asyncio.run(chat.ask_async("more")).reply == "Done."
+    assert [session for _, session, _ in desk.log] == ["", SESSION, SESSION]
+    (desk.folder / "log").unlink()
+    assert asyncio.run(agent("worked", retry=1).ask_async("fix it")).reply == "Done."
+    assert len(desk.log) == 2
+    with pytest.raises(UsageError, match="chunks show one run"):
+        chat.stream("more")
+    with pytest.raises(UsageError, match="chunks show one run"):
+        agent("good", retry=1).send_streaming("hi")
 
 
 def test_python_can_stop_the_wait(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

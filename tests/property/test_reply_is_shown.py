@@ -210,7 +210,7 @@ def test_a_recording_is_shown_once(recording: Recording) -> None:
     assert lines == squeezed(MARKS.sub("", "".join(clean("".join(texts)) for texts in blocks.values())))
 
 
-@pytest.mark.parametrize("prefix", ["agent", "both", "none"])
+@pytest.mark.parametrize("prefix", ["agent", "both", "above", "none"])
 def test_prefixes_change_no_text(recording: Recording, prefix: Any) -> None:
     """Each line of the reply is there, whatever stands before it."""
     events = events_of(recording)

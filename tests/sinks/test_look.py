@@ -685,3 +685,20 @@ def without_breaks(wrapped: str, expected: str) -> str:
         else:
             kept, wrapped = kept + wrapped[0], wrapped[1:]
     return kept
+
+
+def test_a_plan_is_repeated_by_what_changed() -> None:
+    """The first state is whole, later ones have what is new or has another state; `verbose` has all of it each time."""
+    first = [ev.PlanItem("look", "in_progress"), ev.PlanItem("write", "pending"), ev.PlanItem("test", "pending")]
+    then = [ev.PlanItem("look", "completed"), ev.PlanItem("write", "in_progress"), ev.PlanItem("test", "pending")]
+    last = [*then[:2], ev.PlanItem("check", "pending")]
+    whole, changed, other = (ev.PlanChanged(items, **A) for items in (first, then, last))
+    shown = "[a] ☰ plan (0 of 3 done)\n    ◐ look\n    ☐ write\n    ☐ test\n"
+    shown += "[a] ☰ plan (1 of 3 done)\n    ☑ look\n    ◐ write\n"
+    shown += "[a] ☰ plan (1 of 3 done)\n    ☐ check\n    … 1 no longer in it\n"
+    assert show(whole, changed, other) == shown
+    assert show(whole, changed, detail="verbose").count("test") == 2
+    ended = ev.RunEnded("ok", "", 1, **A)
+    assert show(whole, ended, whole).count("look") == 2
+    below = ev.PlanChanged(first, parent="t1", **A)
+    assert show(whole, below).count("☐ test") == 2

@@ -83,6 +83,7 @@ def test_a_reply_that_only_the_end_has(mode: Any, detail: Any, more: dict[str, A
         ("agent", "[a] one\n    two\n\n[a] ● done\n"),
         ("kind", "[text] one\n       two\n\n[done] ● done\n"),
         ("both", "[a text] one\n         two\n\n[a done] ● done\n"),
+        ("above", "[a]\none\ntwo\n\n[a] ● done\n"),
         ("none", "one\ntwo\n\n● done\n"),
     ],
 )

@@ -426,6 +426,19 @@ def test_prefixes(prefix: Any) -> None:
         assert expected or not line.startswith("[")
 
 
+@pytest.mark.parametrize("render", ["off", "auto", "on"])
+def test_a_text_below_its_prefix_is_copied_as_it_is(render: Any) -> None:
+    """With `above` each line begins in the first column, also a wrapped one, and none is a command of a CI service."""
+    run = Run().block("```\ndef a():\n    pass\n```\n::error::x\n\nword " + "word " * 20)
+    assert run.shown(prefix="above").startswith("[claude]\n```\ndef a():\n    pass\n```\n: :error::x\n\nword ")
+    shown = show(run.events, "full", color=True, prefix="above", width=40, render=render)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
+    assert plain[0] == "[claude]"
+    assert "    pass" in plain
+    assert all(line == line.lstrip() for line in plain if "word" in line)
+    assert max(map(len, plain)) <= 40
+
+
 def test_label_may_hold_a_slash() -> None:
     """Labels are as the user gave them."""
     assert Run("ccs/glm").block("a\nb").shown() == "[ccs/glm] a\n          b\n"
@@ -617,7 +630,7 @@ seeds = st.integers(0, 2**32)
 sizes = st.integers(1, 60)
 options = st.fixed_dictionaries({
     "detail": st.sampled_from(["quiet", "minimal", "normal", "verbose"]),
-    "prefix": st.sampled_from(["agent", "kind", "both", "none"]),
+    "prefix": st.sampled_from(["agent", "kind", "both", "above", "none"]),
     "mark_partial": st.booleans(),
     "ci": st.sampled_from([None, "github"]),
 })  # fmt: skip

@@ -30,7 +30,7 @@ class DisplayOptions(msgspec.Struct, kw_only=True):
     detail: Detail | None = None
     color: Color | None = None
     render: Literal["auto", "on", "off"] | None = None
-    prefix: Literal["agent", "kind", "both", "none"] | None = None
+    prefix: Literal["agent", "kind", "both", "above", "none"] | None = None
     health: bool = False
     wrap: bool = True
 
@@ -104,7 +104,8 @@ def display_flags(parser: Parser) -> None:
     )
     add("--render", choices=("auto", "on", "off"), help="Markdown in a terminal with colours: auto: without markers "
         "(default) · on: also tables, colours of code, links, whole words at the margin · off: as it came")  # fmt: skip
-    add("--prefix", choices=("agent", "kind", "both", "none"), help="prefix of each line")
+    add("--prefix", choices=("agent", "kind", "both", "above", "none"), help="prefix of each line · above: that of a "
+        "text is on a line of its own, so the text is copied without an indent")  # fmt: skip
     add("--no-wrap", dest="wrap", action="store_false", help="do not wrap lines by words at the width of the terminal")
     add("--health", action="store_true", help="print the health report to stderr at the end")
 

@@ -98,7 +98,7 @@ def parser() -> Parser:
         action="store_true",
         help="exit with 7 if the run ended well but an action was denied",
     )
-    text = "write nothing if the run ends well, and everything if not, as for cron; nobody is asked anything"
+    text = "write nothing if the run ends well, and everything if not, as for cron; questions are rejected"
     add("--quiet-ok", action="store_true", help=text)
     text = "write the results as a JUnit report: a test for each agent, which fails if its run did not end well"
     add("--junit", metavar="FILE", help=text)

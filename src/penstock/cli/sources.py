@@ -178,18 +178,26 @@ def _follow(number: int, source: Source, inbox: Inbox) -> None:
     inbox.put(number, None, stamped=False)
 
 
+RECORDED = "input"
+"""Stem of the file with the bytes of a recording."""
+
+
 def labels(names: list[str]) -> list[str | None]:
     """Return short labels for several inputs.
 
-    The label is a file's stem. If stems are equal, it has the folder too; if these are equal as well, it is the whole
-    name. It is None for an input without a useful name (stdin, `/dev/fd/63`), which is named after its agent.
+    The label is a file's stem. If stems are equal, it has as many folders too as tell the files apart; what all files
+    of recordings are called is left out. It is None for an input without a useful name (stdin, `/dev/fd/63`), which is
+    named after its agent.
     """
-    paths = [os.path.splitext(name)[0] for name in names if not _nameless(name)]
-    short = paths
-    for depth in (2, 1):
-        tails = ["/".join(path.split("/")[-depth:]) for path in paths]
-        if len(set(tails)) == len(tails):
-            short = tails
+    paths = [os.path.splitext(name)[0].split("/") for name in names if not _nameless(name)]
+    if len(paths) > 1 and all(len(path) > 1 and path[-1] == RECORDED for path in paths):
+        paths = [path[:-1] for path in paths]
+    for depth in range(1, max(map(len, paths), default=0) + 1):
+        short = ["/".join(path[-depth:]) for path in paths]
+        if len(set(short)) == len(short):
+            break
+    else:
+        short = ["/".join(path) for path in paths]
     labels_in_order = iter(short)
     return [None if _nameless(name) else next(labels_in_order) for name in names]
 

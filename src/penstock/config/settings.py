@@ -64,7 +64,7 @@ OUTPUT: dict[str, Rule] = {
     "color": _one_of("auto", "always", "never"),
     "mode": _one_of("auto", "full", "basic", "none"),
     "render": _one_of("auto", "on", "off"),
-    "prefix": _one_of("agent", "kind", "both", "none"),
+    "prefix": _one_of("agent", "kind", "both", "above", "none"),
     "detail": _one_of("quiet", "minimal", "normal", "verbose"),
 }
 HISTORY: dict[str, Rule] = {"keep": _switch, "record": _switch, "days": whole(1, MAX_EXACT_INTEGER)}

@@ -181,11 +181,20 @@ class _Turn:
 
 
 def chunks_of(run: Run) -> Iterator[StreamChunk]:
-    """Start a run and yield its chunks.
+    """Start a run at the first `next`, and yield its chunks.
 
     Raises:
+        UsageError: at once, if the run may be repeated.
         AgentFailed: after the final chunk, if the run did not end well.
     """
+    if run.spec.retry:
+        raise UsageError(
+            "chunks show one run, and a retry may start another", help="use run or ask, or leave out retry"
+        )
+    return _chunks(run)
+
+
+def _chunks(run: Run) -> Iterator[StreamChunk]:
     sink = ChunksSink()
     with run:
         for batch in run.batches():

@@ -62,7 +62,7 @@ class DisplayFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     detail: Literal["quiet", "minimal", "normal", "verbose"] | None = None
     """Values of the flags of the display; None if they were not given."""
-    prefix: Literal["agent", "kind", "both", "none"] | None = None
+    prefix: Literal["agent", "kind", "both", "above", "none"] | None = None
     permission: str = ""
     """What the agent may do, in a few words."""
     allow: str = ""

@@ -327,15 +327,24 @@ class Run:
             return False
         with self._switching:
             if self._stopped:
+                self._note_over()
                 return False
             is_retry = following._retrying is not None and following._retrying.wait is not None
             self._launch, self._spec, self._retrying = following._launch, following._spec, following._retrying
-            self._start()
+            try:
+                self._start()
+            except BaseException:
+                self._note_over()
+                raise
             self.agent, self.label, self.route = following.agent, following.label, following.route
             self._ended, self._called_tools = None, False
             self._changes = self._changes if is_retry else []
             self._over = False
         return True
+
+    def _note_over(self) -> None:
+        if self._observer is not None:
+            self._observer.over()
 
     @property
     def _running(self) -> Supervisor:
@@ -348,8 +357,8 @@ class Run:
         batch = supervisor.events.get(wait=wait)
         if batch is None:
             self._over = True
-            if self._observer is not None:
-                self._observer.over()
+            if self._following is None:
+                self._note_over()
             if supervisor.error is not None:
                 raise supervisor.error
             return None

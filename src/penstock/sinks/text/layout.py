@@ -97,6 +97,7 @@ class Layout:
         self._kept: BoundedDict[int, StreamedBlock] = BoundedDict(MAX_KEPT_BLOCKS)
         for part in (self._prefixes, self._paths, self._facts, self._results, self._streamed, self._plans):
             part.reset()
+        self._describer.reset()
         self._has_begun = False
         self._last_error: str | None = None
         self._spoken: set[int] = set()  # open messages whose text was shown
@@ -294,7 +295,7 @@ class Layout:
         if self._rendering is not None:
             width = self._margin.width
             if width is not None:
-                width -= 1 + columns(self._prefixes.prefix("text", event.agent, event.parent))
+                width -= 1 + columns(self._prefixes.prefix("text", event.agent, event.parent).rpartition("\n")[2])
             return self._rendering.pieces(pieces, width)
         return styled(pieces) if self._palette or self._margin.width is not None else pieces
 

@@ -23,11 +23,12 @@ class LineWriter:
     """Writer of one line and of the indented lines under it. The bytes do not depend on how the text was cut.
 
     Line breaks at the beginning and the end leave no blank lines. Nothing is written until there is text to show.
+    A part of `head` that ends with a line break is written above the line.
     `space_before`: a blank line precedes it. Lines are wrapped if the margin has a width.
     """
 
     __slots__ = (
-        "_blank", "_filter", "_fresh", "_head", "_indent", "_out", "_palette", "_space_before",
+        "_above", "_blank", "_filter", "_fresh", "_head", "_indent", "_out", "_palette", "_space_before",
         "_wrapper", "begun",
     )  # fmt: skip
 
@@ -42,6 +43,7 @@ class LineWriter:
     ) -> None:
         self._out = out
         self._palette = palette
+        self._above, _, head = head.rpartition("\n")
         self._head = head
         self._indent = " " * len(head)
         self._filter = CommandFilter(at_start=not head)
@@ -90,6 +92,8 @@ class LineWriter:
         self.begun = True
         if self._space_before:
             self._out.append("\n")
+        if self._above:
+            self._out.append(painted(self._palette, "head", self._above) + "\n")
         if self._head:
             self._out.append(painted(self._palette, "head", self._head))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from penstock.core.causes import retry_text
@@ -11,6 +13,7 @@ from penstock.events import (
     Malformed,
     Notice,
     PlanChanged,
+    PlanItem,
     QuestionAnswered,
     QuestionAsked,
     Unknown,
@@ -59,13 +62,17 @@ def whole_block(event: BlockEnded, *, marked: bool) -> list[Piece]:
 _BOXES = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 
 
-def plan(event: PlanChanged) -> list[Piece]:
-    """Return a plan as a header line, then one line for each item."""
+def plan(event: PlanChanged, before: Sequence[PlanItem] = ()) -> list[Piece]:
+    """Return a plan as a header line, then one line for each item that was not in the plan before it."""
     done = sum(item.status == "completed" for item in event.items)
     pieces: list[Piece] = [("mark", "☰ "), ("name", "plan"), ("dim", f" ({done} of {len(event.items)} done)")]
     for item in event.items:
-        style: Style = "dim" if item.status == "completed" else "text"
-        pieces.append((style, f"\n{_BOXES[item.status]} {clean_line(item.text)}"))
+        if item not in before:
+            style: Style = "dim" if item.status == "completed" else "text"
+            pieces.append((style, f"\n{_BOXES[item.status]} {clean_line(item.text)}"))
+    gone = len({item.text for item in before} - {item.text for item in event.items})
+    if gone:
+        pieces.append(("dim", f"\n… {gone:,} no longer in it"))
     return pieces
 
 

@@ -15,7 +15,7 @@ from penstock.sinks.text.styles import Piece
 
 Service = Literal["github", "gitlab"]
 Detail = Literal["quiet", "minimal", "normal", "verbose"]
-Prefix = Literal["agent", "kind", "both", "none"]
+Prefix = Literal["agent", "kind", "both", "above", "none"]
 LineKind = Literal[
     "text", "thinking", "tool", "result", "plan", "notice", "question", "usage", "unknown", "run", "done"
 ]
@@ -65,7 +65,10 @@ class Prefixes:
         self._lanes[event.call_id] = (outer + (kind if isinstance(kind, str) and kind else event.name))[-MAX_LABEL:]
 
     def prefix(self, kind: LineKind, agent: str, parent: str | None) -> str:
-        """Return the prefix of a line, in brackets and followed by a space."""
+        """Return the prefix of a line, in brackets and followed by a space; by a line break if it is above the line."""
+        if self._prefix == "above" and kind == "text":
+            label = agent if parent is None else f"{agent}>{self._lanes.get(parent, 'agent')}"
+            return clean_line(f"[{label}]") + "\n"
         if parent is not None:
             return self._worded(kind, f"{agent}>{self._lanes.get(parent, 'agent')}")
         head = self._known.get((kind, agent))
@@ -127,6 +130,11 @@ class Describer:
         self._paths = paths
         self._facts = facts
         self._questions: BoundedDict[str, ev.QuestionAsked] = BoundedDict(MAX_QUESTIONS)
+        self._plans: dict[str | None, list[ev.PlanItem]] = {}  # the last shown, by agent
+
+    def reset(self) -> None:
+        """Forget the plans of a run."""
+        self._plans.clear()
 
     def describe(self, event: ev.Event) -> tuple[LineKind, list[Piece]] | None:
         """Return the kind and the pieces of an event's line; None if it is not shown."""
@@ -152,6 +160,12 @@ class Describer:
                 asked = self._questions.pop(event.id, None)
                 self._facts.note_answer(event, asked)
                 return "question", theme.answer(event, asked)
+            case ev.PlanChanged():
+                if "plan" not in visibility.shown:
+                    return None
+                before = [] if visibility.verbose else self._plans.get(event.parent, [])
+                self._plans[event.parent] = event.items
+                return "plan", theme.plan(event, before)
         kind, pieces_of = _LINES[type(event)]
         if kind not in visibility.shown:
             return None
@@ -160,13 +174,12 @@ class Describer:
 
 
 _LINES: dict[type, tuple[LineKind, Callable[[Any], list[Piece]]]] = {
-    ev.PlanChanged: ("plan", theme.plan),
     ev.Malformed: ("notice", theme.malformed),
     ev.UsageReported: ("usage", usage_line),
     ev.Unknown: ("unknown", theme.unknown),
 }
 
-DESCRIBED: tuple[type, ...] = (*_LINES, ev.Notice, ev.QuestionAsked, ev.QuestionAnswered, ev.RunStarted)
+DESCRIBED: tuple[type, ...] = (*_LINES, ev.PlanChanged, ev.Notice, ev.QuestionAsked, ev.QuestionAnswered, ev.RunStarted)
 """Types of events that `Describer` formats."""
 
 MAX_QUESTIONS = 64
