@@ -73,7 +73,7 @@ function TurnDetails({ place, id, turn }) {
         <h1 id="record-title">Details of turn ${turn}</h1>
         <p><bdi>${oneLine(place.find(id)?.title)}</bdi></p>
       </div>
-      <a class="button" href=${place.eventsUrl(id, turn)} download=${`turn-${turn}.ndjson`}>Download events</a>
+      <a class="button" href=${place.eventsUrl(id, turn)} download=${`turn-${turn}.ndjson`} title="Download the events">Events</a>
     </header>
     <div class="thread" tabindex="0" role="region" aria-label="Details">
       <div class="column">${details ? contentOf(details, load) : html`<${Status} loading>Loading…<//>`}</div>
