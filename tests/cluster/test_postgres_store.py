@@ -153,7 +153,7 @@ def test_another_node_is_notified(database: str) -> None:
 # --- tables ---
 
 
-@pytest.mark.parametrize("key", ["pinned", "key", "ctid", 'title" = NULL --'])
+@pytest.mark.parametrize("key", ["starred", "key", "ctid", 'title" = NULL --'])
 def test_a_key_without_a_column_is_an_error(database: str, key: str) -> None:
     """A row or a change with a key that the table does not have is rejected by name, and changes nothing."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from chatpage.device import NARROW
 from chatpage.thread import Thread
 from playwright.sync_api import Locator, expect
 
@@ -139,6 +140,40 @@ def test_details_show_edits_as_diffs(workshop: Callable[[str], Thread]) -> None:
     call.locator("summary", has_text="Input").click()
     expect(call.get_by_role("group", name="Input")).to_contain_text('"old_string"')
     expect(thread.page.locator(".summary")).to_contain_text("1 action was not allowed: README.md.")
+
+
+def test_code_of_a_diff_is_not_broken_on_a_phone(workshop: Callable[..., Thread]) -> None:
+    """Each line of an edit is one line, which is scrolled; the page is no wider for it."""
+    thread = workshop("qwen", viewport=NARROW)
+    thread.ask("edit")
+    thread.turn(1).locator(".to-record").click()
+    lines = thread.page.locator(".diff-text")
+    expect(lines.first).to_be_visible()
+    assert len({round(height) for height in lines.evaluate_all("all => all.map((it) => it.offsetHeight)")}) == 1
+    assert thread.page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+
+
+def test_details_can_be_opened_at_once_or_be_of_failures_alone(workshop: Callable[[str], Thread]) -> None:
+    """One button opens all that is folded, another folds it; a third leaves the calls that failed."""
+    thread = workshop("qwen")
+    thread.ask("edit")
+    thread.turn(1).locator(".to-record").click()
+    page = thread.page
+    show, folds = page.get_by_role("group", name="What is shown"), page.locator(".items details")
+    expect(folds.first).to_be_visible()
+    show.get_by_role("button", name="Open all").click()
+    assert folds.evaluate_all("all => all.every((it) => it.open)")
+    show.get_by_role("button", name="Fold all").click()
+    assert folds.evaluate_all("all => all.every((it) => !it.open)")
+    items = page.locator(".items > .item:visible")
+    assert items.count() > 1
+    failures = show.get_by_role("button", name="Failures only (1)")
+    failures.click()
+    expect(failures).to_have_attribute("aria-pressed", "true")
+    expect(items).to_have_count(1)
+    expect(items.locator(".kind")).to_have_text("Call, failed")
+    failures.click()
+    assert items.count() > 1
 
 
 def test_details_show_a_sub_agent_below_its_call(workshop: Callable[[str], Thread]) -> None:

@@ -73,7 +73,7 @@ function TurnDetails({ place, id, turn }) {
         <h1 id="record-title">Details of turn ${turn}</h1>
         <p><bdi>${oneLine(place.find(id)?.title)}</bdi></p>
       </div>
-      <a class="button" href=${place.eventsUrl(id, turn)} download=${`turn-${turn}.ndjson`}>Download events</a>
+      <a class="button" href=${place.eventsUrl(id, turn)} download=${`turn-${turn}.ndjson`} title="Download the events">Events</a>
     </header>
     <div class="thread" tabindex="0" role="region" aria-label="Details">
       <div class="column">${details ? contentOf(details, load) : html`<${Status} loading>Loading…<//>`}</div>
@@ -102,18 +102,44 @@ function Failed({ error, path }) {
 function Content({ details, load }) {
   const { turn, items } = details;
   const root = useRef(/** @type {HTMLElement | null} */ (null));
+  const [isFailedOnly, setFailedOnly] = useState(false);
   useLayoutEffect(() => {
     if (root.current) listenForCopies(root.current);
   }, []);
+  const open = (/** @type {boolean} */ isOpen) => () => {
+    for (const it of root.current?.querySelectorAll("details") ?? []) it.open = isOpen;
+  };
+  const failed = items.filter(hasFailed).length;
   return html`<div ref=${root}>
     <${Summary} turn=${turn} items=${items} />
+    ${
+      items.length > 1 &&
+      html`<div class="show" role="group" aria-label="What is shown">
+        <button type="button" class="quiet" onClick=${open(true)}>Open all</button>
+        <button type="button" class="quiet" onClick=${open(false)}>Fold all</button>
+        ${
+          failed > 0 &&
+          html`<button
+            type="button"
+            class="quiet"
+            aria-pressed=${isFailedOnly}
+            onClick=${() => setFailedOnly(!isFailedOnly)}
+          >
+            Failures only (${failed})
+          </button>`
+        }
+      </div>`
+    }
     ${!details.whole && html`<${Incomplete} isRunning=${turn.state === "running"} load=${load} />`}
-    <ol class="items">
+    <ol class="items" data-failed-only=${isFailedOnly || undefined}>
       ${entriesOf(items)}
     </ol>
     ${!items.length && html`<p class="side-note">Nothing was recorded.</p>`}
   </div>`;
 }
+
+/** Whether an item is a call that failed or was not allowed. @param {DetailsItem} item */
+const hasFailed = (item) => item.kind === "call" && Boolean(item.is_error || item.refused || item.exit_code);
 
 /** @param {{ isRunning: boolean, load: () => void }} props */
 function Incomplete({ isRunning, load }) {
@@ -143,6 +169,7 @@ export function entriesOf(items) {
         class=${`item depth-${depths[i]}`}
         data-kind=${item.kind}
         data-given-up=${item.given_up || undefined}
+        data-failed=${hasFailed(item) || undefined}
       >
         <time>${elapsed(item.at ?? 0)}</time>
         <div class="item-body">
