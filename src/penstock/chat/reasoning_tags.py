@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-THOUGHTS = ("think", "thinking")
+THOUGHTS = ("think", "thinking", "reasoning")
 CALLS = (
     "tool_call",  # Hermes, Qwen, GLM
     "tool_calls",

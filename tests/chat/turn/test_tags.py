@@ -43,6 +43,7 @@ def in_pieces(pieces: list[str]) -> str:
         ("<think>Hm.</think>\n\nHello.", "Hello."),
         ("<THINK>Hm.</Think>Hello.", "Hello."),
         ("<thinking>Hm, <b>.</thinking>Hello.", "Hello."),
+        ("<reasoning>Hm.</reasoning>\n\nHello.", "Hello."),
         ("<think>a <thinking>b</think>Hello.", "Hello."),
         ("One.\n\n<think>Hm.</think>\n\nTwo.", "One.\n\nTwo."),
         ("One.\n<think>Hm.</think>\n\nTwo.", "One.\n\nTwo."),
