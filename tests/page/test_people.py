@@ -42,6 +42,8 @@ def test_people_see_who_wrote_and_what_they_may_do(
     ben = page_of(server, devices, "ben")
     expect(ben.get_by_text("No chats yet.")).to_be_visible(timeout=PATIENCE)
     expect(ben.get_by_role("link", name="New chat", exact=True)).to_have_count(0)
+    expect(ben.get_by_role("heading", name="You can read the chats of the team")).to_be_visible()
+    expect(ben.locator("textarea, .button")).to_have_count(0)
 
     settings, place, end = ["Rename and settings", "Heartbeat"], ["Pin", "Archive"], ["Share a link", "Delete"]
     assert menu_of(ana) == [*settings, *place, "Share with the team", "Save as a file", *end]

@@ -14,6 +14,7 @@ import {
 } from "../components/ui.js";
 import { confirmLevel, startChat, trust } from "../state/actions.js";
 import { freeOf, isReady, machineFor, machinesOf, offerOf } from "../state/machines.js";
+import { isReader } from "../state/people.js";
 import { readObject, writeObject } from "../state/storage.js";
 import { notKeptText, sentence } from "../text/copy.js";
 import { ago, base, oneLine } from "../text/format.js";
@@ -65,6 +66,9 @@ export function NewChat({ app }) {
   const { about, nodes } = app;
   if (!app.workspaces || !about) {
     return app.problem ? html`<${Missing} title="Something went wrong" text=${app.problem} />` : html`<${Loading} />`;
+  }
+  if (isReader()) {
+    return html`<${Missing} title="You can read the chats of the team" text="They are in the list. To write to agents, ask an owner of this server." />`;
   }
   const machine = machineFor(nodes, chosen.home, shown.current);
   shown.current = machine?.name;

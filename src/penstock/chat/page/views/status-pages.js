@@ -1,6 +1,7 @@
 // The pages where there is no chat to show.
 
 import { html, Mark, Status, useAsync, useState, withValue, Wrong } from "../components/ui.js";
+import { isReader } from "../state/people.js";
 import { signIn } from "../state/session.js";
 
 export function Loading() {
@@ -13,7 +14,7 @@ export function Missing({ title, text, children }) {
     <${Mark} />
     <h1>${title}</h1>
     <p>${text}</p>
-    ${children ?? html`<p><a class="button" href="/">Start a new chat</a></p>`}
+    ${children ?? (isReader() ? null : html`<p><a class="button" href="/">Start a new chat</a></p>`)}
   </div>`;
 }
 
