@@ -291,8 +291,13 @@ def test_requests_are_logged_where_it_is_asked_for(serve: Callable[..., Serve]) 
     found = LINK.fullmatch(started.line())
     assert found
     httpx.get(f"{found[1]}/api/chats/0f8e?secret=1", headers={"Authorization": "Bearer secret"})
+    with httpx.Client(base_url=found[1], headers={"Origin": found[1]}) as browser:
+        assert browser.post("/api/login", json={"code": found[2]}).status_code == 204
+        assert browser.get("/api/chats/0f8e?secret=1").status_code == 404
     _, _, err = started.end()
-    assert "penstock: GET nothing 401\n" in err
+    at = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+    assert re.search(rf"^penstock: {at} GET nothing 401 in \d+ ms$", err, re.MULTILINE)
+    assert re.search(rf"^penstock: {at} GET /api/chats/{{chat}} 404 in \d+ ms by owner chat 0f8e$", err, re.MULTILINE)
     assert "secret" not in err
     assert found[2] not in err
 

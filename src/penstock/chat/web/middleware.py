@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Collection, Sequence
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -72,6 +73,7 @@ class Middleware:
             raise RuntimeError(f"a scope of the type {scope['type']!r}: the server is configured wrongly")
         received = _Received(scope, receive)
         sent = _Sent(send, self._headers, received)
+        began = time.monotonic()
         try:
             try:
                 await self._enter(scope, received, sent)
@@ -82,7 +84,7 @@ class Middleware:
                     _log.exception("a bug: %s failed", _named(scope))
                 await answer(error, scope["path"])(scope, received, sent)
         finally:
-            self._note(scope, sent.status)
+            self._note(scope, sent.status, time.monotonic() - began)
 
     async def _enter(self, scope: Scope, receive: Receive, sent: _Sent) -> None:
         request = Request(scope, receive)
@@ -115,12 +117,19 @@ class Middleware:
         details = {"named": named, **({} if uid is None else {"uid": uid})}
         self._audit.write(None, "proxy", status=error.status, address=security.peer_of(request), details=details)
 
-    def _note(self, scope: Scope, status: int) -> None:
-        """Count and log the request by the template of its path: no id, no query, no other text of the client."""
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count and log the request by the template of its path, with its person and chat.
+
+        No query and no other text of the client is logged.
+        """
         method, path = _named(scope).split(" ", 1)
         requests = self.watches.metrics.requests
         requests[("method", method), ("path", path), ("status", str(status))] += 1
-        _log.info("%s %s %d", method, path, status)
+        person, chat = scope.get(security.PERSON), scope.get("path_params", {}).get("chat")
+        facts = f" by {person.name}" if person is not None else ""
+        facts += f" chat {chat}" if person is not None and chat else ""
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        _log.info("%s %s %s %d in %.0f ms%s", at, method, path, status, seconds * 1000, facts)
 
 
 class _Received:

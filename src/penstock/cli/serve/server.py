@@ -387,7 +387,7 @@ class _HarmlessFormatter(logging.Formatter):
 
 
 def _log_to_stderr(requests: bool) -> None:
-    """Log warnings to stderr, and each request if `requests` is set. No line contains a token, an id or a query."""
+    """Log warnings to stderr, and each request if `requests` is set. No line contains a token or a query."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_HarmlessFormatter("penstock: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
