@@ -25,8 +25,12 @@ Work = Callable[[], object]
 
 
 def penstock(agent: str, chunks: Iterable[bytes]) -> Stream:
-    """The whole core and the plain text sink, fed as from a pipe. The rendered text is dropped."""
+    """The whole core and the plain text sink, fed as from a pipe, as `penstock read` does it for a log.
+
+    The rendered text is dropped.
+    """
     stream, sink = Stream(agent), TextSink("none")
+    stream.joins_deltas = True
     for chunk in chunks:
         sink.render(stream.feed(chunk))
     sink.render(stream.close())
