@@ -267,14 +267,14 @@ def test_several_files(run: Run) -> None:
     done = run("read", TOOLS, KILLED, ERROR, "--to", "ndjson")
     events = objects(done.stdout)
     assert {(event["run"], event["agent"]) for event in events} == {
-        (1, "tools/input"),
-        (2, "killed_sigterm/input"),
-        (3, "err500/input"),
+        (1, "tools"),
+        (2, "killed_sigterm"),
+        (3, "err500"),
     }
     ends = [(event["run"], event["outcome"]) for event in events if event["type"] == "run_ended"]
     assert ends == [(1, "ok"), (2, "cut_off"), (3, "error")]
     assert done.returncode == 3
-    assert run("read", TOOLS, ERROR, "--to", "reply").stdout.startswith(f"==> tools/input <==\n{REPLY}\n\n")
+    assert run("read", TOOLS, ERROR, "--to", "reply").stdout.startswith(f"==> tools <==\n{REPLY}\n\n")
 
 
 @pytest.mark.sample(8)
