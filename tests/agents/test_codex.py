@@ -10,6 +10,7 @@ import pytest
 
 from penstock import updates as up
 from penstock.agents.codex.exec import Codex, Item, unwrapped
+from penstock.cli.main import main
 from penstock.events import Change, PlanItem, RunEnded, ToolCalled, ToolReturned
 from penstock.run.recording import RecordingWriter
 from penstock.run.replay import find
@@ -245,7 +246,9 @@ def test_no_value_is_fatal(kind: str) -> None:
 
 
 @pytest.mark.parametrize("agent", ["codex", "qwen"])
-def test_the_usage_of_a_resumed_session_is_not_that_of_the_run(agent: str, tmp_path: Path) -> None:
+def test_the_usage_of_a_resumed_session_is_not_that_of_the_run(
+    agent: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """The totals of a session that goes on are left out, live and when the recording is read again."""
     lines: dict[str, list[dict[str, Any]]] = {
         "codex": [
@@ -267,6 +270,9 @@ def test_the_usage_of_a_resumed_session_is_not_that_of_the_run(agent: str, tmp_p
         )
         writer.received(data, 1)
         writer.end(outcome="ok", reason=None, exit_status=0, duration_ms=1)
+        assert main(["replay", str(writer.folder), "--speed=1000", "--to=ndjson"]) == 0
+        shown = msgspec.json.decode(capfd.readouterr().out.splitlines()[-1], type=RunEnded)
+        assert (shown.usage and shown.usage.input_tokens) == tokens
         stream = Stream(find(writer.folder).reader())
         end = [*stream.feed(data), *stream.close()][-1]
         assert isinstance(end, RunEnded)

@@ -180,8 +180,16 @@ class Reading:
             yield self.showing.pause()
 
 
-def make_readings(options: ReadOptions, config: Config, labels: Sequence[str | None], screen: Screen) -> list[Reading]:
+def make_readings(
+    options: ReadOptions,
+    config: Config,
+    labels: Sequence[str | None],
+    screen: Screen,
+    adapter: str | Adapter | None = None,
+) -> list[Reading]:
     """Return a reading for each input. `labels` are used if there are several.
+
+    `adapter` reads a single input in place of the one that the options name.
 
     Raises:
         UnknownAgent: no agent has that name.
@@ -200,7 +208,7 @@ def make_readings(options: ReadOptions, config: Config, labels: Sequence[str | N
     for number, label in enumerate(labels, 1):
         agent, own_label = resolve_agent(options.agent, config)
         chosen = label if several else options.label or own_label
-        stream = Stream(agent, label=chosen, run=number if several else None)
+        stream = Stream(adapter or agent, label=chosen, run=number if several else None)
         # The text of a log is written in whole lines, so single deltas are not visible.
         stream.joins_deltas = options.to == "text" and decide(options, config, several=several).mode == "none"
         source = options.files[number - 1] if number <= len(options.files) else "-"

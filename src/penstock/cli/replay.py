@@ -43,8 +43,9 @@ def with_display(made: Parser) -> Parser:
 
 def replay_file(options: ReadOptions, path: Path) -> int:
     """Show a recording at its original pace and return the exit status."""
-    found = find(path)
+    found, adapter = find(path), None
     if options.agent == "auto":
+        adapter = found.reader() if found.is_resumed else None
         options.agent, options.label = found.agent or "auto", options.label or found.label
     cut = ""
 
@@ -66,7 +67,7 @@ def replay_file(options: ReadOptions, path: Path) -> int:
         time.sleep(max(0.0, end - time.monotonic()))
 
     screen, output = Screen(options), sink_output(options.to)
-    readings = make_readings(options, configured(), [None], screen)
+    readings = make_readings(options, configured(), [None], screen, adapter)
     readings[0].exit = found.exit
     with screen:
         status = show(options, readings, feed(), lambda number: None)
