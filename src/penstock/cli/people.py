@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Literal, TypeVar, get_args
 
 from msgspec.structs import replace
 
@@ -21,6 +21,8 @@ from penstock.cli.sessions import when
 from penstock.config.rules import ABOVE_0
 from penstock.errors import TransportError, UsageError
 from penstock.run.history import now_ms
+
+T = TypeVar("T")
 
 ACTIONS = ("add", "change", "token", "remove")
 
@@ -45,7 +47,9 @@ class PeopleOptions(ServerOptions):
     name: str | None
     role: Role | None
     max_runs: int | None
+    """Limit; 0 if it is to be taken away."""
     max_cost_per_day: float | None
+    """As `max_runs`."""
 
 
 def command(args: Sequence[str]) -> int:
@@ -65,7 +69,8 @@ def command(args: Sequence[str]) -> int:
     name = options.name
     if options.action == "add":
         role = options.role or "member"
-        token = persons.add(folder, name, role, now_ms(), max_runs=options.max_runs, max_cost=options.max_cost_per_day)
+        most, cost = options.max_runs or None, options.max_cost_per_day or None
+        token = persons.add(folder, name, role, now_ms(), max_runs=most, max_cost=cost)
         _record(folder, "person_added", name, role)
         _show_token(name, token, options)
     elif options.action == "token":
@@ -92,10 +97,10 @@ def parser() -> Parser:
     made.add_argument("name", nargs="?", metavar="NAME", help="name of the person, as they are shown and audited")
     text = "owner: everything; member (default): own chats and the team's; viewer: read the team's"
     made.add_argument("--role", choices=get_args(Role), help=text)
-    text = "turns of the person that may run or wait at once"
-    made.add_argument("--max-runs", type=whole_number(ABOVE_0), metavar="N", help=text)
-    text = "US dollars that the person's turns may cost a day, as far as agents report them"
-    made.add_argument("--max-cost-per-day", type=number(ABOVE_0), metavar="USD", help=text)
+    text = "turns of the person that may run or wait at once; none for no limit"
+    made.add_argument("--max-runs", type=lambda word: _limited(whole_number(ABOVE_0), word), metavar="N", help=text)
+    text = "US dollars that the person's turns may cost a day, as far as agents report them; none for no limit"
+    made.add_argument("--max-cost-per-day", type=lambda word: _limited(number(ABOVE_0), word), metavar="USD", help=text)
     add_options(made)
     return made
 
@@ -125,7 +130,12 @@ def _check(options: PeopleOptions) -> None:
 def _changed(person: Person, options: PeopleOptions) -> Person:
     role, most, cost = options.role or person.role, options.max_runs, options.max_cost_per_day
     most, cost = person.max_runs if most is None else most, person.max_cost if cost is None else cost
-    return replace(person, role=role, max_runs=most, max_cost=cost)
+    return replace(person, role=role, max_runs=most or None, max_cost=cost or None)
+
+
+def _limited(limit: Callable[[str], T], word: str) -> T | Literal[0]:
+    """Return a limit; 0 for the word that takes it away."""
+    return 0 if word == "none" else limit(word)
 
 
 def _limit(person: Person) -> str:
