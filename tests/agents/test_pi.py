@@ -398,3 +398,21 @@ def test_a_retry_of_a_summary_takes_nothing_back() -> None:
     events = run(SESSION, AGENT, TURN, *answer("All done."), again, *quiet, agent_end(message(text("All done."))))
     assert [(event.code, event.attempt) for event in of(events, ev.Notice)] == [("retry", 1)]
     assert end(events) == ("ok", "All done.", None)
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ('529: {"message":"Overloaded.","type":"server_error","code":"server_error"}', "overloaded"),
+        ("503 The server is busy.", "provider"),
+        ("401: No such key.", "auth"),
+        ("5290: a number", None),
+        ("It failed: 529: busy", None),
+    ],
+)
+def test_the_status_of_a_failed_call_is_its_cause(said: str, cause: ev.Cause | None) -> None:
+    """Newer versions have a colon behind it, and the body of the answer."""
+    failed = {"stop": "error", "errorMessage": said}
+    events = run(SESSION, TURN, begin(), *ended(**failed), agent_end(message(**failed)))
+    [end] = of(events, ev.RunEnded)
+    assert (end.outcome, end.reason, end.cause) == ("error", said, cause)

@@ -51,7 +51,7 @@ _BY_NAME: dict[str, Cause] = {
 
 # The JavaScript libraries of OpenAI and Anthropic begin the message of an error with its status, and have one sentence
 # if the server is not reached.
-_SDK_STATUS = re.compile(r"([45]\d\d) ")
+_SDK_STATUS = re.compile(r"([45]\d\d):? ")
 _SDK_NOT_REACHED = "Connection error."
 
 
