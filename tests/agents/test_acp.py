@@ -812,6 +812,28 @@ def test_an_error_has_the_words_and_the_cause_of_its_fields(
     assert talk.updates[-1] == up.Result(is_error=True, reason=reason, session_id=SESSION, cause=cause)
 
 
+@pytest.mark.parametrize(
+    ("agent", "said", "kind", "cause"),
+    [
+        ("claude-agent-acp", "API Error: 529 Overloaded.", "server_error", "overloaded"),
+        ("claude-agent-acp", "API Error: 503 Busy.", "server_error", "provider"),
+        ("claude-agent-acp", "It failed.", "server_error", "provider"),
+        ("claude-agent-acp", "API Error: 529 Overloaded.", "billing_error", "usage_limit"),
+        ("codex-acp", "exceeded retry limit, last status: 429 Too Many Requests", None, "rate_limit"),
+    ],
+)
+def test_a_status_is_more_exact_than_a_failure_of_the_server(
+    agent: str, said: str, kind: str | None, cause: Cause
+) -> None:
+    """An overload is passing, and another failure may not be."""
+    talk = Talk()
+    [prompt] = talk.begin(agent)
+    talk.hear(failed(prompt["id"], f"Internal error: {said}", -32603, {"errorKind": kind} if kind else None))
+    result = talk.updates[-1]
+    assert isinstance(result, up.Result)
+    assert result.cause == cause
+
+
 def test_an_agent_that_wants_a_login_says_how() -> None:
     """Penstock does not log in for anybody."""
     talk = Talk()

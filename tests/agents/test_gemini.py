@@ -86,6 +86,7 @@ def test_success_carries_the_totals() -> None:
         ("unknown", '[API Error: {"error":{"status":"UNAUTHENTICATED","message":"key"}}]', "API Error: key", "auth"),
         ("unknown", "[API Error: a [b] (Status: RESOURCE_EXHAUSTED)]\nPlease wait.", None, "rate_limit"),
         ("unknown", "[API Error: plain words]", "[API Error: plain words]", None),
+        ("unknown", "[API Error: plain words]\nPlease wait and try again later. To increase", None, "rate_limit"),
         ("unknown", "[API Error: ", None, None),
         ("FatalTurnLimitedError", "turn limit", "turn limit", "budget"),
         (["FatalTurnLimitedError"], "turn limit", "turn limit", None),

@@ -42,14 +42,18 @@ def cause_of(error: Any, quirks: AcpQuirks) -> Cause | None:
         return "auth"
     answer = as_dict(as_dict(parsed(fields.get("message"))).get("error"))  # the provider's own
     words = next((text for key in ("message", "details") if (text := text_or(data.get(key), ""))), "")
+    said = cause_of_words(words or text_or(fields.get("message"), "").removeprefix("Internal error: "), quirks)
+    kind = cause_of_error(data.get("errorKind"))
+    if kind == "provider" and said is not None:
+        return said  # the kind is the same for all failures of the provider's server
     return (
-        cause_of_error(data.get("errorKind"))
+        kind
         or _cause_of_name(data.get("codex_error_info"))
         or _cause_of_name(data.get("errorName"))
         or cause_of_status(None if code == _UNKNOWN_STATUS else code)
         or cause_of_status(as_int(answer.get("code")))
         or cause_of_name(text_or(answer.get("status"), ""))
-        or cause_of_words(words or text_or(fields.get("message"), "").removeprefix("Internal error: "), quirks)
+        or said
     )
 
 

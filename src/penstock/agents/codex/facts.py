@@ -132,7 +132,7 @@ FACTS = AgentFacts(
     acp=AcpQuirks(
         called="codex",
         errors=(  # of codex-acp 0.16.0, then of 2.6.0
-            (r"unexpected status ([45]\d\d) ", None),
+            (r"(?:unexpected status|exceeded retry limit, last status:) ([45]\d\d) ", None),
             (
                 r"stream disconnected before completion: Incomplete response returned, reason: max_output_tokens$",
                 "length",

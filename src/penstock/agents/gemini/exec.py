@@ -35,6 +35,8 @@ from penstock.updates import (
 
 _EDITS = frozenset({"replace", "write_file"})
 _API_ERROR = "[API Error: "
+_AFTER_429 = re.compile(r"\]\n(?:Please wait and try again later|Possible quota limitations in place)")
+"""Advice that the program adds to an error only if the provider's status is 429."""
 _API_STATUS = re.compile(r"\[API Error: .* \(Status: ([A-Z_]{1,64})\)\]", re.DOTALL)
 _CAUSES: dict[str, Cause] = {
     "FatalAuthenticationError": "auth",
@@ -198,7 +200,8 @@ def _cause(error: Any) -> Cause | None:
     if found := _API_STATUS.match(text):
         return cause_of_name(found[1])
     answer = as_dict(as_dict(parsed(text[len(_API_ERROR) : text.rfind("]")])).get("error"))
-    return cause_of_status(as_int(answer.get("code"))) or cause_of_name(text_or(answer.get("status"), ""))
+    cause = cause_of_status(as_int(answer.get("code"))) or cause_of_name(text_or(answer.get("status"), ""))
+    return "rate_limit" if cause is None and _AFTER_429.search(text) else cause
 
 
 def _api_message(text: str) -> str:
