@@ -57,7 +57,7 @@ def test_a_server_that_is_away_is_one_line(tmp_path: Path) -> None:
     assert len(away.stderr.splitlines()) == 1
     other = penstock("store", "check", "--store", "https://example.org/")
     assert "postgresql://USER@HOST/NAME" in other.stderr
-    none = penstock("store", "check")
+    none = penstock("store", "migrate")
     assert "no store is named" in none.stderr
 
 
