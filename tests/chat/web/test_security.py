@@ -617,7 +617,10 @@ def test_text_that_looks_like_a_page_stays_text(shared: Gateway) -> None:
 
 
 def test_what_is_logged(own: Callable[..., Gateway], caplog: pytest.LogCaptureFixture) -> None:
-    """A line has the method, the template of the path and the status: no id, no query, no token, no invented method."""
+    """A line has the method, the template of the path, the status, the person and the chat.
+
+    It has no query, no token and no invented method.
+    """
     caplog.set_level("INFO", "penstock.gateway")
     gateway = own()
     chat = gateway.chat()
@@ -627,12 +630,14 @@ def test_what_is_logged(own: Callable[..., Gateway], caplog: pytest.LogCaptureFi
         client.request("SECRET3", "/secret4")
         client.get("/app.js")
     until(lambda: len(caplog.records) >= 5)
-    assert [record.getMessage() for record in caplog.records] == [
-        "POST /api/chats 201",
-        "GET /api/chats/{chat} 200",
-        "POST /api/login 401",
-        "OTHER nothing 404",
-        "GET file 200",
+    line = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (.*) in \d+ ms(.*)")
+    found = [line.fullmatch(record.getMessage()) for record in caplog.records]
+    assert [it.groups() for it in found if it] == [
+        ("POST /api/chats 201", " by owner"),
+        ("GET /api/chats/{chat} 200", f" by owner chat {chat}"),
+        ("POST /api/login 401", ""),
+        ("OTHER nothing 404", ""),
+        ("GET file 200", ""),
     ]
 
 
