@@ -125,6 +125,8 @@ class Middleware:
         method, path = _named(scope).split(" ", 1)
         requests = self.watches.metrics.requests
         requests[("method", method), ("path", path), ("status", str(status))] += 1
+        if not _log.isEnabledFor(logging.INFO):
+            return
         person, chat = scope.get(security.PERSON), scope.get("path_params", {}).get("chat")
         facts = f" by {person.name}" if person is not None else ""
         facts += f" chat {chat}" if person is not None and chat else ""

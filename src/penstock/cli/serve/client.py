@@ -6,6 +6,7 @@ import http.client
 import os
 import socket
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -113,29 +114,26 @@ class ServerClient:
 
     def stream(self, path: str) -> Iterator[bytes]:
         """Yield the lines of a stream, without their ends, until it ends or is cut; raise the errors of `ask`."""
-        connection = self._connection(STREAM_SECONDS)
-        try:
-            connection.request("GET", path, headers=self._headers())
-            response = connection.getresponse()
-            if response.status >= http.HTTPStatus.BAD_REQUEST:
-                raise _problem(response.status, response.read(MAX_ANSWER_BYTES))
+        with self._opened(path) as response:
             while line := response.readline(MAX_ANSWER_BYTES):
                 yield line.rstrip(b"\n")
-        except (OSError, http.client.HTTPException) as error:
-            raise _silent(error) from error
-        finally:
-            connection.close()
 
     def download(self, path: str) -> Iterator[bytes]:
         """Yield the bytes of a file, as they come; raise the errors of `ask`, also if the file is cut off."""
+        with self._opened(path) as response:
+            while part := response.read(DOWNLOAD_BYTES):
+                yield part
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[http.client.HTTPResponse]:
+        """Yield an answer that is read as it comes; failures to read it are raised as the errors of `ask`."""
         connection = self._connection(STREAM_SECONDS)
         try:
             connection.request("GET", path, headers=self._headers())
             response = connection.getresponse()
             if response.status >= http.HTTPStatus.BAD_REQUEST:
                 raise _problem(response.status, response.read(MAX_ANSWER_BYTES))
-            while part := response.read(DOWNLOAD_BYTES):
-                yield part
+            yield response
         except (OSError, http.client.HTTPException) as error:
             raise _silent(error) from error
         finally:

@@ -162,7 +162,8 @@ class RunFacts:
             self._guidance.network,
             f"{NOT_CONFINED}{self._guidance.not_confined}" if self._guidance.not_confined else "",
         ]
-        new = [clean_line(fact) for fact in facts if fact and fact not in self._known | self._known_before]
+        known = self._known | self._known_before
+        new = [clean_line(fact) for fact in facts if fact and fact not in known]
         self._known.update(fact for fact in facts if fact)
         if self._guidance.said_before is not None:
             self._guidance.said_before.clear()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
 from penstock import events as ev
@@ -16,6 +15,7 @@ from penstock.chat.history.frames import TurnView
 from penstock.chat.history.items import AnyItem, Asked, Called, Noticed, Planned, Said, Thought
 from penstock.core.causes import CAUSES
 from penstock.sinks.sanitize import clean
+from penstock.sinks.text.run_summary import utc_time
 from penstock.sinks.text.styles import duration, exit_words
 
 MAX_NAME_CHARS = 60
@@ -57,7 +57,7 @@ class CodeBlock(NamedTuple):
 
 
 class ExportedStep(NamedTuple):
-    """ExportedStep of a turn."""
+    """Step of a turn."""
 
     kind: str
     depth: int
@@ -120,7 +120,7 @@ def parts_of(turn: TurnToExport, agent: str) -> TurnParts:
 
 def when(at: int) -> str:
     """Return a time as `2026-11-27 14:05 UTC`; "" for 0, an unknown one."""
-    return f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M} UTC" if at else ""
+    return utc_time(at) if at else ""
 
 
 def _who(view: TurnView) -> str:
