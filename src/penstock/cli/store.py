@@ -18,8 +18,7 @@ from penstock.config.rules import PATH
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
-    from penstock.chat.store.file_check import FileReport
-    from penstock.chat.store.postgres.checking import Report
+    from penstock.chat.store.store_report import StoreReport
 
 EXAMPLES = """\
 examples:
@@ -74,19 +73,17 @@ def _migrate(url: str) -> int:
 def _check(url: str) -> int:
     from penstock.chat.store.postgres.checking import check
 
-    found = asyncio.run(check(url))
-    return _report(found, f"on PostgreSQL {found.server}")
+    return _report(asyncio.run(check(url)))
 
 
 def _check_file(options: StoreCommandOptions) -> int:
     from penstock.chat.store.file_check import check_file
 
-    file = _file_of(options)
-    return _report(check_file(file), f"in {file}")
+    return _report(check_file(_file_of(options)))
 
 
-def _report(found: Report | FileReport, where: str) -> int:
-    size = f"{found.bytes / 1e6:,.0f} MB {where}"
+def _report(found: StoreReport) -> int:
+    size = f"{found.bytes / 1e6:,.0f} MB {found.place}"
     say(f"{found.chats:,} chats, {found.turns:,} turns, {found.entries:,} entries; {size}\n")
     for text in (*found.cautions, *found.problems):
         notify_problem(text)

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.chat.store.file_check import FileReport, check_file
+from penstock.chat.store.file_check import check_file
 from penstock.chat.store.protocol import StoreFailed
 from penstock.chat.store.rows import ChatRow, TurnRow
 from penstock.chat.store.schema import OtherForm
 from penstock.chat.store.sqlite import SqliteStore
+from penstock.chat.store.store_report import StoreReport
 from penstock.errors import UsageError
 
 
@@ -39,7 +40,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def changed(file: Path, statement: str) -> FileReport:
+def changed(file: Path, statement: str) -> StoreReport:
     """The report after a statement that no server would run."""
     connection = sqlite3.connect(file)
     connection.execute(statement)

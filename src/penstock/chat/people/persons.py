@@ -220,7 +220,7 @@ def renew(folder: Path, name: str) -> str:
 
 
 def digest_of(token: str) -> str:
-    """Return the SHA-256 of a token, by which it is kept."""
+    """Return the SHA-256 of a token, or of the code of a share, by which it is kept."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 

@@ -5,11 +5,11 @@ The link has a random code; the store keeps only its SHA-256.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Callable
 
 from penstock.chat.errors import Invalid, NoSuchChat, NoSuchShare, TooMany
+from penstock.chat.people.persons import digest_of
 from penstock.chat.service.chats.chats import Chats
 from penstock.chat.service.share_view import DAYS, MAX_DAYS
 from penstock.chat.store.protocol import ChatStore, UnknownChat
@@ -64,7 +64,7 @@ class Shares:
         if len(await self.listed(chat)) >= MAX_SHARES:
             raise TooMany(f"this chat has {MAX_SHARES} shares", help="revoke those that are no longer needed")
         code, now = secrets.token_urlsafe(CODE_BYTES), self._now()
-        made = Share(secrets.token_hex(8), chat, _hashed(code), now, now + days * DAY_MS, until, details, person)
+        made = Share(secrets.token_hex(8), chat, digest_of(code), now, now + days * DAY_MS, until, details, person)
         try:
             await self._store.put_share(made)
         except UnknownChat as error:
@@ -79,7 +79,7 @@ class Shares:
             StoreFailed: the store cannot be read.
         """
         # By its hash: the duration of a look-up among hashes reveals nothing about a code.
-        found = await self._store.find_share(_hashed(code)) if 0 < len(code) <= MAX_CODE_CHARS else None
+        found = await self._store.find_share(digest_of(code)) if 0 < len(code) <= MAX_CODE_CHARS else None
         if found is None or found.expires_at <= self._now():
             raise NoSuchShare
         return found
@@ -94,7 +94,3 @@ class Shares:
         if not any(it.id == id for it in await self.listed(chat)):
             raise NoSuchShare
         await self._store.delete_share(id)
-
-
-def _hashed(code: str) -> str:
-    return hashlib.sha256(code.encode("utf-8", "surrogateescape")).hexdigest()

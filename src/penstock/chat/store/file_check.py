@@ -5,14 +5,17 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
 
 from penstock.chat.store.database import caution, connect, failure
 from penstock.chat.store.schema import APPLICATION, FORM, OtherForm
+from penstock.chat.store.store_report import (
+    KEY_WITHOUT_ENTRY,
+    MAX_PROBLEMS,
+    ROWS_WITHOUT_CHAT,
+    TURN_TOO_LONG,
+    StoreReport,
+)
 from penstock.errors import UsageError
-
-MAX_PROBLEMS = 20
-"""Problems of one kind that are listed."""
 
 CHECKS = (
     (
@@ -21,19 +24,19 @@ CHECKS = (
         HAVING min(number) <> trimmed + 1 OR count(*) <> max(number) - trimmed ORDER BY id LIMIT ?""",
     ),
     (
-        "the turn {1} of the chat {0!r} ends behind its last entry",
+        TURN_TOO_LONG,
         """SELECT id, turn FROM turns AS t JOIN chats ON key = chat
         WHERE max(t.first - 1, t.last) > max(trimmed, (SELECT coalesce(max(number), 0) FROM entries WHERE chat = key))
         ORDER BY id, turn LIMIT ?""",
     ),
     (
-        "the key {1!r} of the chat {0!r} has no entry",
+        KEY_WITHOUT_ENTRY,
         """SELECT id, k.key FROM keys AS k JOIN chats ON chats.key = chat
         WHERE NOT EXISTS (SELECT 1 FROM entries AS e WHERE e.chat = k.chat AND e.number = k.number)
         ORDER BY id, k.key LIMIT ?""",
     ),
     (
-        "{1} rows of {0} belong to no chat",
+        ROWS_WITHOUT_CHAT,
         """SELECT name, count(*) FROM (
             SELECT 'entries' AS name, chat FROM entries UNION ALL SELECT 'turns', chat FROM turns
             UNION ALL SELECT 'keys', chat FROM keys
@@ -43,19 +46,7 @@ CHECKS = (
 """Texts of the problems, and the statements that find them."""
 
 
-class FileReport(NamedTuple):
-    """Result of a check."""
-
-    chats: int
-    entries: int
-    turns: int
-    bytes: int
-    problems: list[str]
-    cautions: list[str]
-    """Known faults of this version of SQLite."""
-
-
-def check_file(path: Path) -> FileReport:
+def check_file(path: Path) -> StoreReport:
     """Check the store in a file, which is only read; a server may use it meanwhile.
 
     Raises:
@@ -70,7 +61,7 @@ def check_file(path: Path) -> FileReport:
         raise failure(error, path) from error
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> FileReport:
+def _check(connection: sqlite3.Connection, path: Path) -> StoreReport:
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
         raise UsageError(f"{str(path)!r} is not a store of chats", help="name another directory with --data")
     form = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -85,4 +76,4 @@ def _check(connection: sqlite3.Connection, path: Path) -> FileReport:
         connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("chats", "entries", "turns")
     )
     size = sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))
-    return FileReport(chats, entries, turns, size, problems, [text for text in (caution(),) if text])
+    return StoreReport(chats, entries, turns, size, f"in {path}", problems, [text for text in (caution(),) if text])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec.structs import replace
 
 from penstock import events as ev
 from penstock.chat.people.spending import DailySpending, dollars
 from penstock.run.limits import Budget, Spending
+
+_COSTS = (ev.UsageReported, ev.Replied, ev.RunEnded)
+"""Events that may have a cost; nearly all others are pieces of text."""
 
 
 class TurnCost:
@@ -32,12 +33,15 @@ class TurnCost:
         self._run = Spending(Budget())
         self._counted = 0.0
 
-    def take(self, events: Sequence[ev.Event]) -> list[ev.Event]:
+    def take(self, events: list[ev.Event]) -> list[ev.Event]:
         """Count events; return them, with the reason in the end of a run that its own limit has stopped."""
+        if not any(type(event) in _COSTS for event in events):
+            return events
         made: list[ev.Event] = []
         for event in events:
-            self._run.add(event)
-            self._count(self._run.spent.cost)
+            if type(event) in _COSTS:
+                self._run.add(event)
+                self._count(self._run.spent.cost)
             if isinstance(event, ev.RunEnded):
                 used = event.usage.cost_usd if event.usage is not None else None
                 self._count(used if event.cost_usd is None else event.cost_usd)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import LiteralString, NamedTuple
+from typing import LiteralString
 
 from penstock.chat.store.postgres.connections import Database
 from penstock.chat.store.postgres.migrate import require_tables
+from penstock.chat.store.store_report import (
+    KEY_WITHOUT_ENTRY,
+    MAX_PROBLEMS,
+    ROWS_WITHOUT_CHAT,
+    TURN_TOO_LONG,
+    StoreReport,
+)
 
 CHECK_SECONDS = 600.0
 """Seconds in which one of the statements is answered: they read all entries."""
-
-MAX_PROBLEMS = 20
-"""Problems of one kind that are listed."""
 
 TOTALS = """SELECT (SELECT count(*) FROM heads), (SELECT count(*) FROM entries), (SELECT count(*) FROM turns),
     pg_database_size(current_database()), current_setting('server_version')"""
@@ -33,18 +37,18 @@ CHECKS: tuple[tuple[str, LiteralString], ...] = (
         "SELECT id FROM heads LEFT JOIN chats USING (key) WHERE chats.key IS NULL ORDER BY id LIMIT %(limit)s",
     ),
     (
-        "the turn {1} of the chat {0!r} ends behind its last entry",
+        TURN_TOO_LONG,
         """SELECT h.id, t.turn FROM heads AS h JOIN turns AS t ON t.chat = h.key
         WHERE t.last > h.last OR t.first > h.last + 1 ORDER BY h.id, t.turn LIMIT %(limit)s""",
     ),
     (
-        "the key {1!r} of the chat {0!r} has no entry",
+        KEY_WITHOUT_ENTRY,
         """SELECT h.id, k.key FROM heads AS h JOIN keys AS k ON k.chat = h.key
         LEFT JOIN entries AS e ON e.chat = k.chat AND e.number = k.number
         WHERE e.number IS NULL ORDER BY h.id, k.key LIMIT %(limit)s""",
     ),
     (
-        "{1} rows of {0} belong to no chat",
+        ROWS_WITHOUT_CHAT,
         """SELECT name, count(*) FROM (
             SELECT 'entries' AS name, chat FROM entries UNION ALL SELECT 'turns', chat FROM turns
             UNION ALL SELECT 'keys', chat FROM keys
@@ -54,21 +58,7 @@ CHECKS: tuple[tuple[str, LiteralString], ...] = (
 """Texts of the problems, and the statements that find them."""
 
 
-class Report(NamedTuple):
-    """Result of a check."""
-
-    chats: int
-    entries: int
-    turns: int
-    bytes: int
-    server: str
-    """Version of the server."""
-    problems: list[str]
-    cautions: list[str]
-    """Settings with which what is acknowledged can be lost."""
-
-
-async def check(url: str) -> Report:
+async def check(url: str) -> StoreReport:
     """Check the database that a URL names.
 
     Raises:
@@ -84,4 +74,4 @@ async def check(url: str) -> Report:
         ((chats, entries, turns, size, server),) = await database.fetch(TOTALS, seconds=CHECK_SECONDS)
         settings = await database.fetch(SETTINGS)
     cautions = [f"{name} is {value}: what is acknowledged can be lost in a power cut" for name, value in settings]
-    return Report(chats, entries, turns, size, server, problems, cautions)
+    return StoreReport(chats, entries, turns, size, f"on PostgreSQL {server}", problems, cautions)
