@@ -30,6 +30,7 @@ PEER = TESTS / "support" / "acp_peer.py"
 RECORDINGS = TESTS / "recordings" / "claude"
 
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+BRIEF = httpx.Limits(keepalive_expiry=2)  # the server ends a silent connection after 5 s, when httpx may use it again
 
 EMPTY: Mapping[str, str] = {}
 
@@ -221,7 +222,7 @@ class Machine:
         bearer = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         # To make a context for TLS takes longer than most requests.
         url = f"http://127.0.0.1:{self.port}"
-        return httpx.Client(base_url=url, headers=bearer, timeout=SECONDS, trust_env=False, verify=PLAIN)
+        return httpx.Client(base_url=url, headers=bearer, timeout=SECONDS, trust_env=False, verify=PLAIN, limits=BRIEF)
 
     def get(self, path: str) -> Any:
         """Get a path."""

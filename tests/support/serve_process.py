@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from served import AGENTS, PLAIN, SECONDS
+from served import AGENTS, BRIEF, PLAIN, SECONDS
 
 SERVE = """
 import sys
@@ -67,4 +67,6 @@ class Serve:
 def browser(url: str, **options: Any) -> httpx.Client:
     """A browser at the page."""
     headers = {"Origin": url, "Sec-Fetch-Site": "same-origin"}
-    return httpx.Client(base_url=url, headers=headers, timeout=SECONDS, trust_env=False, verify=PLAIN, **options)
+    return httpx.Client(
+        base_url=url, headers=headers, timeout=SECONDS, trust_env=False, verify=PLAIN, limits=BRIEF, **options
+    )

@@ -71,6 +71,7 @@ protocol = "acp"
 
 
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+BRIEF = httpx.Limits(keepalive_expiry=2)  # the server ends a silent connection after 5 s, when httpx may use it again
 Row = Entry | Event
 
 
@@ -181,7 +182,9 @@ class Gateway:
 
     def _client(self, headers: dict[str, str]) -> httpx.Client:
         # To make a context for TLS takes longer than most tests.
-        return httpx.Client(base_url=self.url, headers=headers, timeout=SECONDS, trust_env=False, verify=PLAIN)
+        return httpx.Client(
+            base_url=self.url, headers=headers, timeout=SECONDS, trust_env=False, verify=PLAIN, limits=BRIEF
+        )
 
     def raw(self, request: bytes, *, more: bytes = b"") -> bytes:
         """Bytes to the server; all that it answers until it ends the connection, or says nothing for a while."""
