@@ -54,9 +54,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return cores + (cores + 1) // 2
 
 
-RECORDING_STEP = 3
-"""In `make test`, each test reads every third recording of an agent, and not all tests the same third. All recordings
-are read by `test_recordings.py`, and by each test in `make test-cases`."""
+RECORDING_STEP = 5
+"""In `make test`, each test reads every fifth recording of an agent, and not all tests the same ones. All recordings
+are read by `test_recordings.py`, and by each test in a soak."""
+
+REST_STEP = 2
+"""Targets of slow tests run every second case that `make test` leaves out, and none that it runs; a soak runs all."""
 
 
 ELSEWHERE = ("project", "cluster")
@@ -75,9 +78,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests that are marked as slow, and a part of the cases of tests that are sampled.
 
-    They have targets of their own, and a test that is named on the command line runs with all of its cases.
+    They have targets of their own, which do not run again what `make test` ran. A test that is named on the command
+    line runs with all of its cases.
     """
-    if SLOW or any("::" in word for word in config.args):
+    if SOAK or any("::" in word for word in config.args):
         return
     seen: Counter[str] = Counter()
     kept: list[pytest.Item] = []
@@ -86,11 +90,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         test = item.nodeid.partition("[")[0]
         sample = item.get_closest_marker("sample")
         step = sample.args[0] if sample and not reads_recordings(item) else 1
-        is_left = item.get_closest_marker("slow") or seen[test] % step
-        (left if is_left else kept).append(item)
+        slow = item.get_closest_marker("slow") is not None
+        (kept if is_chosen(seen[test], step, slow=slow, here=item.path) else left).append(item)
         seen[test] += 1
     config.hook.pytest_deselected(items=left)
     items[:] = kept
+
+
+def is_chosen(place: int, step: int, *, slow: bool, here: Path) -> bool:
+    """Return whether a case of a test runs: in `make test` every `step`-th of tests that are fast, else of the rest."""
+    if not SLOW:
+        return not slow and place % step == 0
+    if slow or step == 1 or here.relative_to(FOLDER.parent).parts[0] in ELSEWHERE:
+        return True
+    rest = place - place // step - 1  # its number among those that `make test` leaves out
+    return place % step != 0 and rest % REST_STEP == 0
 
 
 def reads_recordings(item: pytest.Item) -> bool:
@@ -148,16 +162,18 @@ differ from them as the shorter recordings of their agents do; they are read by 
 def groups_of(recordings: list[Recording], step: int, test: str) -> dict[str, list[Recording]]:
     """The recordings of each agent: a report for each of thousands of small tests takes longer than the tests.
 
-    With `PENSTOCK_SOAK=1` each recording is a test of its own. `step` leaves recordings out in `make test` only; the
-    name of the test decides with which recording it begins.
+    With `PENSTOCK_SOAK=1` each recording is a test of its own. `make test` reads every `step`-th, from one that the
+    name of the test decides; the targets of slow tests read every second one of the others.
     """
     if SOAK:
         return {recording.name: [recording] for recording in recordings}
     agents = {name: list(group) for name, group in itertools.groupby(recordings, lambda one: one.folder.parent.name)}
-    if SLOW:
-        return agents
     begin = zlib.crc32(test.encode())
-    return {name: group[begin % min(step, len(group)) :: step] for name, group in agents.items()}
+    fast = {name: group[begin % min(step, len(group)) :: step] for name, group in agents.items()}
+    if not SLOW:
+        return fast
+    rest = {name: [one for one in group if one not in fast[name]][::REST_STEP] for name, group in agents.items()}
+    return {name: group for name, group in rest.items() if group} if step > 1 else agents
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
