@@ -23,6 +23,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "shared.html").write_text(f"<!doctype html><title>A shared chat</title>{script}")
     (folder / "app.js").write_text("export {};\n")
     (folder / "base.css").write_text("body {}\n")
+    (folder / "large.css").write_text("body { color: black; }\n" * 200)
     (folder / "favicon.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
     (folder / "vendor" / "marked.js").write_text("export {};\n")
     (folder / "vendor" / "notes.unknown").write_text("nothing for a browser")

@@ -617,6 +617,46 @@ def test_files_of_this_version_are_asked_for_once(shared: Gateway) -> None:
         assert client.get(prefix + "app.jsx").status_code == 404
 
 
+def test_files_of_the_page_are_sent_small(shared: Gateway) -> None:
+    """A file is sent by gzip to who reads it, under a tag of its own; a client that does not gets it as it is."""
+    with shared.client() as client:
+        name = "/large.css"
+        plain = client.get(name, headers={"Accept-Encoding": "identity"})
+        packed = client.get(name, headers={"Accept-Encoding": "br, gzip"})
+        assert (plain.headers.get("content-encoding"), packed.headers["content-encoding"]) == (None, "gzip")
+        assert int(packed.headers["content-length"]) < len(plain.content) == len(packed.content)
+        assert packed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+        tag = packed.headers["etag"]
+        assert tag != plain.headers["etag"]
+        again = client.get(name, headers={"Accept-Encoding": "gzip", "If-None-Match": tag})
+        assert (again.status_code, again.headers.get("content-encoding")) == (304, None)
+        # A proxy that kept the small form may not pass it on to a client that cannot read it.
+        assert client.get(name, headers={"Accept-Encoding": "identity", "If-None-Match": tag}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("coding", "is_packed"),
+    [("gzip", True), ("br;q=1.0, GZIP;q=0.8", True), ("*", True), ("identity", False), ("gzip;q=0", False),
+     ("gzip; q=0.000", False), ("", False), ("gzipped", False)],
+)  # fmt: skip
+def test_answers_are_compressed(shared: Gateway, coding: str, is_packed: bool) -> None:
+    """A large answer is sent by gzip to a client that says that it reads it; it is the same answer."""
+    with shared.client() as client:
+        plain = client.get("/api/openapi.json", headers={"Accept-Encoding": "identity"})
+        given = client.get("/api/openapi.json", headers={"Accept-Encoding": coding})
+        assert (given.headers.get("content-encoding") == "gzip") is is_packed
+        assert given.json() == plain.json()
+        assert given.headers["vary"] == "Accept-Encoding"
+        assert (int(given.headers["content-length"]) < len(plain.content) / 4) is is_packed
+
+
+def test_small_answers_are_sent_as_they_are(shared: Gateway) -> None:
+    """An answer that fits into one packet is not compressed, nor is a problem."""
+    with shared.client() as client:
+        for path in ("/healthz", "/api/chats/nothing", "/api/link"):
+            assert "content-encoding" not in client.get(path, headers={"Accept-Encoding": "gzip"}).headers, path
+
+
 @pytest.mark.slow
 def test_asked_all_at_once(shared: Gateway) -> None:
     """Many requests at the same time are answered, each with its own answer."""

@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.chat.service.share_view import SHARED
 from penstock.chat.web import openapi, schemas, security
 from penstock.chat.web.audited import Audited
+from penstock.chat.web.compression import compress
 from penstock.chat.web.errors import MethodNotAllowed, NotFound
 from penstock.chat.web.handlers import Api
 from penstock.chat.web.middleware import NAMED, PRIVATE, Middleware
@@ -89,6 +91,8 @@ class _Place:
                 self._api.check(request, address.right, chat)  # again: a body may take its time
             does: Callable[..., Awaitable[ASGIApp]] = getattr(self._api, address.does)
             answer = await does(request, **arguments)
+        if isinstance(answer, Response):
+            await compress(request, answer)
         await answer(scope, receive, send)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from penstock.chat.web.compression import MIN_BYTES, accepts_gzip
 from penstock.errors import UsageError
 
 FOLDER = Path(__file__).parents[1] / "page"
@@ -60,6 +62,13 @@ class File(NamedTuple):
     data: bytes
     type: str
     etag: str
+    packed: bytes | None
+    """Data by gzip; None if that is not smaller."""
+
+    @property
+    def packed_etag(self) -> str:
+        """Return the tag of the compressed form: each form has its own."""
+        return f'{self.etag[:-1]}-gz"'
 
 
 class PageFiles:
@@ -107,11 +116,19 @@ class PageFiles:
         # an upgrade asks for the files of its version; it gets those of today.
         is_kept = versioned is not None and versioned[1] == self.version
         cached = f"public, max-age={KEPT_SECONDS}, immutable" if is_kept else "no-cache"
-        headers = {"ETag": file.etag, "Cache-Control": cached}
+        data, etag = file.data, file.etag
+        headers = {"Cache-Control": cached}
+        if file.packed is not None:
+            headers["Vary"] = "Accept-Encoding"
+            if accepts_gzip(request):
+                data, etag = file.packed, file.packed_etag
+                headers["Content-Encoding"] = "gzip"
+        headers["ETag"] = etag
         asked = request.headers.get("if-none-match", "")
-        if asked == "*" or file.etag in (tag.strip().removeprefix("W/") for tag in asked.split(",")):
+        if asked == "*" or etag in (tag.strip().removeprefix("W/") for tag in asked.split(",")):
+            headers.pop("Content-Encoding", None)
             return Response(status_code=304, headers=headers)
-        return Response(file.data, headers=headers, media_type=file.type)
+        return Response(data, headers=headers, media_type=file.type)
 
 
 class NoPage(PageFiles):
@@ -128,4 +145,6 @@ class NoPage(PageFiles):
 
 
 def _made(data: bytes, kind: str = TYPES[".html"]) -> File:
-    return File(data, kind, f'"{hashlib.sha256(data).hexdigest()[:32]}"')
+    packed = gzip.compress(data, mtime=0) if len(data) >= MIN_BYTES else data
+    etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+    return File(data, kind, etag, packed if len(packed) < len(data) else None)

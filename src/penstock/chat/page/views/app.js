@@ -5,11 +5,14 @@ import { showAttention } from "../state/attention.js";
 import { set, useApp } from "../state/store.js";
 import { ChatPage } from "./chat.js";
 import { ChatList } from "./chat-list.js";
-import { DetailsPage, RunDetailsPage } from "./details.js";
-import { Dialogs } from "./dialogs.js";
+import { lazy } from "./lazy.js";
 import { NewChat } from "./new-chat.js";
-import { RunPage } from "./run.js";
 import { Loading, Missing, SignedOut } from "./status-pages.js";
+
+const DetailsPage = lazy(async () => (await import("./details.js")).DetailsPage);
+const RunDetailsPage = lazy(async () => (await import("./details.js")).RunDetailsPage);
+const RunPage = lazy(async () => (await import("./run.js")).RunPage);
+const Dialogs = lazy(async () => (await import("./dialogs.js")).Dialogs, { isBeside: true });
 
 /** @typedef {import("../state/store.js").State} State */
 
@@ -66,7 +69,7 @@ export function App() {
         <${Page} app=${app} />
       </main>
     </div>
-    <${Dialogs} app=${app} />
+    ${app.dialog && html`<${Dialogs} app=${app} />`}
   `;
 }
 
