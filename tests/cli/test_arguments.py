@@ -145,6 +145,7 @@ def status_and_errors(words: list[str], capfd: pytest.CaptureFixture[str]) -> tu
 @pytest.mark.sample(30)
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize(("command", "flag"), [*options()])
+@pytest.mark.slow
 def test_every_option_with_odd_values(command: str, flag: str, capfd: pytest.CaptureFixture[str]) -> None:
     """It works, or there is one line that says which option or value is wrong; the status is one of the page."""
     for word in ODD:

@@ -288,6 +288,7 @@ def test_exit_status(run: Run, data: Path | None, status: int) -> None:
     assert run(stdin=data.read_bytes() if data else b"").returncode == status
 
 
+@pytest.mark.slow
 def test_settings(run: Run, tmp_path: Path) -> None:
     """Flags are over the environment, that over the file; a mistake is a warning and costs nothing else."""
     (tmp_path / "penstock.toml").write_text('[output]\nprefix = "none"\ncolour = "always"\n', "utf-8")
@@ -453,6 +454,7 @@ def test_replay(run: Run) -> None:
     assert timeless(events) == timeless(objects(run(TOOLS, "--to", "ndjson").stdout))
 
 
+@pytest.mark.slow
 def test_agents(run: Run) -> None:
     """Every agent of the registry is listed, for people and for programs, with what it can do."""
     table = run("agents").stdout.splitlines()
@@ -465,6 +467,7 @@ def test_agents(run: Run) -> None:
             assert ("unproven" in line) is not entry.proven
 
 
+@pytest.mark.slow
 def test_config(run: Run, tmp_path: Path) -> None:
     """`config` tells the files, every setting with its origin, and the mistakes."""
     file = tmp_path / "penstock.toml"

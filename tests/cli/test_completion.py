@@ -113,6 +113,7 @@ SHELLS = {"bash": in_bash, "zsh": in_zsh, "fish": in_fish}
 @pytest.mark.sample(30)
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(("line", "wanted"), CASES, ids=[line for line, _ in CASES])
+@pytest.mark.slow
 def test_completed_by_the_shell(shell: str, line: str, wanted: set[str], tmp_path: Path) -> None:
     """The shell completes the last word of a line."""
     if shutil.which(shell) is None:

@@ -43,6 +43,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
+@pytest.mark.slow
 def test_prompts_follow_each_other(desk: Desk) -> None:
     """Each prompt resumes the conversation of the one before, with the model of the moment; /stop ends it."""
     talk = talking(desk, "-i", "first prompt")
@@ -106,6 +107,7 @@ def test_ctrl_c_that_the_wait_for_keys_missed(desk: Desk) -> None:
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("keys", "term"), [("\x04", "vt100"), ("\x04", "dumb"), ("\x03", "dumb")])
+@pytest.mark.slow
 def test_a_key_ends_it(desk: Desk, keys: str, term: str) -> None:
     """Ctrl-D at the prompt ends the conversation, and Ctrl-C in a plain terminal; a missing prompt is asked for."""
     talk = talking(desk, "-i", term=term)

@@ -132,6 +132,7 @@ def without_times(text: str) -> str:
     return "\n".join(line.partition(" done in ")[0] for line in text.split("\n"))
 
 
+@pytest.mark.slow
 def test_the_last_run_is_shown_as_it_looked(desk: Desk) -> None:
     """Its output is the same, with its time and the command that goes on; the first run says that it is kept."""
     status, shown, errors = desk.run("fix it", "--prefix=both")
@@ -146,6 +147,7 @@ def test_the_last_run_is_shown_as_it_looked(desk: Desk) -> None:
     assert "kept for" not in desk.run()[2]
 
 
+@pytest.mark.slow
 def test_several_agents_are_shown_side_by_side_again(desk: Desk) -> None:
     """With their labels and the table, whatever the order of their lines was."""
     _, shown, errors = desk.run(agent="claude,other")
@@ -157,6 +159,7 @@ def test_several_agents_are_shown_side_by_side_again(desk: Desk) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_parts_of_a_run(desk: Desk) -> None:
     """The diff, the reply, the log and the failures, each without the rest."""
     desk.run()
@@ -176,6 +179,7 @@ def test_parts_of_a_run(desk: Desk) -> None:
     assert (events[0], events[-1]) == ("run_started", "run_ended")
 
 
+@pytest.mark.slow
 def test_an_earlier_run_is_found_by_its_number_or_id(desk: Desk) -> None:
     """Numbers count in this directory, from the newest; an id is found everywhere."""
     for prompt in ("one", "two", "three"):
@@ -196,6 +200,7 @@ def test_an_earlier_run_is_found_by_its_number_or_id(desk: Desk) -> None:
     assert desk.piped("show", "zzz").returncode == 2
 
 
+@pytest.mark.slow
 def test_what_is_not_kept(desk: Desk) -> None:
     """Runs without a terminal, of CI services, and where the configuration says so."""
     desk.piped("run", "claude", "x", "--route=exec")
@@ -249,6 +254,7 @@ def test_a_full_disk_is_no_failure_of_the_run(desk: Desk) -> None:
     assert "\\n" in done.stdout.split("recording")[-1]
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_are_both_kept(desk: Desk) -> None:
     """Each in a folder of its own, while both remove old ones."""
     desk.run()
@@ -264,6 +270,7 @@ def test_two_runs_at_once_are_both_kept(desk: Desk) -> None:
     assert sorted(desk.piped("show", n, "--reply").stdout for n in "12") == ["You said: one\n", "You said: two\n"]
 
 
+@pytest.mark.slow
 def test_clear_forgets_all(desk: Desk) -> None:
     """The recordings, and the list too if nothing else is said; nothing else of the data directory."""
     desk.run()
@@ -281,6 +288,7 @@ def test_clear_forgets_all(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("sandbox", ["on", "own"])
+@pytest.mark.slow
 def test_a_confined_agent_does_not_see_what_is_kept(desk: Desk, sandbox: str) -> None:
     """Not even in its own directory; an agent that is not confined does."""
     desk.data = desk.folder / "data"
@@ -294,6 +302,7 @@ def test_a_confined_agent_does_not_see_what_is_kept(desk: Desk, sandbox: str) ->
     assert len(desk.kept) == 3
 
 
+@pytest.mark.slow
 def test_a_project_cannot_change_what_is_kept(desk: Desk) -> None:
     """It may only keep less: no recording of runs in it. The days are the user's, as they hold for all directories."""
     home = desk.folder.parent / "home" / "penstock"
@@ -315,6 +324,7 @@ def test_a_project_cannot_change_what_is_kept(desk: Desk) -> None:
 
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("number", range(len(HOSTILE)))
+@pytest.mark.slow
 def test_stored_text_is_harmless(desk: Desk, number: int) -> None:
     """Of prompts, replies, ids and directories, in a terminal and in a pipe."""
     desk.run(f"hostile {json.dumps(HOSTILE[number])}")
@@ -338,6 +348,7 @@ def test_stored_text_is_harmless(desk: Desk, number: int) -> None:
     assert_harmless(desk.piped("history", "--all").stdout, ci=True)
 
 
+@pytest.mark.slow
 def test_conversations_are_searched_by_their_prompts(desk: Desk) -> None:
     """All words must be in them, in any prompt of the conversation, in any case."""
     history = History(desk.data)
@@ -380,6 +391,7 @@ def test_costs_are_added_exactly() -> None:
     assert [total.name for total in totals(runs, "directory")] == ["/claude", "/codex"]
 
 
+@pytest.mark.slow
 def test_the_cost_of_runs(desk: Desk) -> None:
     """The history has what the agents reported."""
     for _ in range(3):

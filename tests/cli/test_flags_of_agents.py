@@ -67,6 +67,7 @@ def test_they_reach_the_agent(desk: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["-m", "opus"], ["-mopus"], ["--model", "opus"]])
+@pytest.mark.slow
 def test_the_model_has_a_short_flag(desk: Path, words: list[str]) -> None:
     """`-m` is `--model`, as it is for most agents."""
     done = run(desk, "claude", *words, "hi")

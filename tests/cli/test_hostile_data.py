@@ -264,6 +264,7 @@ sys.exit(1)
 @pytest.mark.sample(15)
 @pytest.mark.parametrize("to", ["text", "reply", "health", "chunks", "ndjson"])
 @pytest.mark.parametrize("number", range(len(HOSTILE)))
+@pytest.mark.slow
 def test_a_run(to: str, number: int, tmp_path: Path) -> None:
     """An agent that reports hostile names, warnings and errors, in a terminal and in a GitHub job."""
     text = HOSTILE[number]

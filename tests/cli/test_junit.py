@@ -149,6 +149,7 @@ def test_calls_that_failed_are_bounded() -> None:
     assert calls.text.count("line") == 10 * (MAX_FAILED_CALLS - 1)
 
 
+@pytest.mark.slow
 def test_the_report_of_two_agents(env: dict[str, str], tmp_path: Path) -> None:
     """It is written as a whole, and the exit status stays."""
     done = penstock(env, tmp_path, "good,bad", "hi", "--junit", "report.xml")
@@ -165,6 +166,7 @@ def test_the_report_of_two_agents(env: dict[str, str], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "place", ["", ".", "nowhere/report.xml", "config.toml/report.xml", "/dev/null", "pipe", "n" * 300]
 )
+@pytest.mark.slow
 def test_a_report_that_cannot_be_written(env: dict[str, str], tmp_path: Path, place: str) -> None:
     """The error comes before the start, in one line."""
     os.mkfifo(tmp_path / "pipe")
@@ -175,6 +177,7 @@ def test_a_report_that_cannot_be_written(env: dict[str, str], tmp_path: Path, pl
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_each_agent_has_a_group_in_a_log_of_github(env: dict[str, str], tmp_path: Path) -> None:
     """Agents that work side by side are not mixed, and nothing they print ends a group or begins another."""
     done = penstock(env | {"GITHUB_ACTIONS": "true"}, tmp_path, "good,bad,denied", "hi")

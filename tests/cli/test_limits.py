@@ -53,6 +53,7 @@ def penstock(env: dict[str, str], *words: str, stdin: str = "") -> subprocess.Co
         (["--max-tokens", "1500"], "■ stopped: the run used 2,000 tokens, the limit is 1,500 ·"),
     ],
 )
+@pytest.mark.slow
 def test_a_run_over_its_limit(env: dict[str, str], words: list[str], reason: str) -> None:
     """The closing line has the figure and the limit."""
     done = penstock(env, "run", "spender", "hi", "--stdin", "never", *words)

@@ -114,6 +114,7 @@ def said(talk: Talk, prompt: str, times: int = 1) -> None:
 # --- beginning and leaving ---
 
 
+@pytest.mark.slow
 def test_without_a_prompt_a_conversation_begins(place: Place) -> None:
     """In a terminal `penstock run AGENT` asks for prompts; when the user leaves, it says how to go on."""
     talk = place.talk()
@@ -174,6 +175,7 @@ NO_EDITOR = [
 
 
 @pytest.mark.parametrize(("words", "piped"), NO_EDITOR)
+@pytest.mark.slow
 def test_a_run_without_a_conversation_imports_no_editor(place: Place, words: str, piped: str) -> None:
     """With a prompt, and with a pipe, neither the library nor the editor is imported."""
     done = subprocess.run(
@@ -202,6 +204,7 @@ def test_a_prompt_in_a_terminal_imports_no_editor(place: Place) -> None:
 
 
 @pytest.mark.parametrize("term", ["dumb", ""])
+@pytest.mark.slow
 def test_a_terminal_without_a_cursor(place: Place, term: str) -> None:
     """It is read plainly, and gets no escape sequence; the commands are there."""
     talk = place.talk(*CLAUDE, "--color=never", term=term)
@@ -216,6 +219,7 @@ def test_a_terminal_without_a_cursor(place: Place, term: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.slow
 def test_a_signal_at_the_prompt(place: Place, number: int) -> None:
     """The program ends, and the terminal is as it was before."""
     shell = 'stty -a > ../before; "$@"; echo "status $?"; stty -a > ../after'
@@ -233,6 +237,7 @@ def test_a_signal_at_the_prompt(place: Place, number: int) -> None:
 MAIN = "import sys; from penstock.cli.main import main; sys.exit(main(['run', 'claude', '--route', 'exec']))"
 
 
+@pytest.mark.slow
 def test_ctrl_c_clears_then_warns_then_leaves(place: Place) -> None:
     """A line is cleared; at an empty line the first Ctrl-C says what the second does; text between them starts anew."""
     talk = place.talk()
@@ -256,6 +261,7 @@ def test_ctrl_c_clears_then_warns_then_leaves(place: Place) -> None:
     assert not place.calls.exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_the_run_and_keeps_the_conversation(place: Place) -> None:
     """While the agent works, Ctrl-C ends its run; the next prompt resumes the session."""
     talk = place.talk()
@@ -274,6 +280,7 @@ def test_ctrl_c_stops_the_run_and_keeps_the_conversation(place: Place) -> None:
 # --- keys ---
 
 
+@pytest.mark.slow
 def test_a_prompt_is_edited(place: Place) -> None:
     """Arrow keys move, Alt-Enter begins a line, and Enter sends all of it; earlier output stays as it is."""
     talk = place.talk(columns=40)
@@ -306,6 +313,7 @@ def test_the_users_editor(place: Place) -> None:
 # --- earlier prompts ---
 
 
+@pytest.mark.slow
 def test_prompts_are_kept_for_a_directory(place: Place, tmp_path: Path) -> None:
     """A later conversation in the directory recalls them by keys; one elsewhere does not. They are private."""
     talk = place.talk()
@@ -406,6 +414,7 @@ def test_clearing_the_history_forgets_prompts(place: Place) -> None:
 # --- completion ---
 
 
+@pytest.mark.slow
 def test_files_are_completed(place: Place) -> None:
     """`@` offers files that git does not ignore, and none whose name would act on the terminal."""
     (place.folder / "src").mkdir()
@@ -444,6 +453,7 @@ def test_files_without_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert DirectoryFiles(str(tmp_path / "nowhere")).paths() == []
 
 
+@pytest.mark.slow
 def test_commands_are_completed(place: Place) -> None:
     """`/` offers the commands, and a space their values."""
     talk = place.talk()
@@ -464,6 +474,7 @@ def test_commands_are_completed(place: Place) -> None:
 # --- commands ---
 
 
+@pytest.mark.slow
 def test_help_names_each_command(place: Place) -> None:
     """The list has commands and keys."""
     talk = place.talk()
@@ -476,6 +487,7 @@ def test_help_names_each_command(place: Place) -> None:
     assert not place.calls.exists()
 
 
+@pytest.mark.slow
 def test_model_and_level_of_the_next_prompts(place: Place) -> None:
     """Both hold from then on; a level that does not exist, or is missing, changes nothing."""
     talk = place.talk()
@@ -498,6 +510,7 @@ def test_model_and_level_of_the_next_prompts(place: Place) -> None:
     assert place.words[0] != [word for word in place.words[1] if not word.startswith(("--model", "--resume"))]
 
 
+@pytest.mark.slow
 def test_cost_of_the_conversation(place: Place) -> None:
     """Tokens and cost of all runs are added up, for each agent."""
     talk = place.talk()
@@ -526,6 +539,7 @@ def test_sessions_says_how_to_go_on(place: Place) -> None:
     talk.until("penstock sessions", times=2)
 
 
+@pytest.mark.slow
 def test_another_agent_gets_a_summary(place: Place) -> None:
     """It begins a session of its own, whose first prompt has the prompts and the last reply, marked; once."""
     talk = place.talk()
@@ -565,6 +579,7 @@ def test_a_summary_is_limited_and_marked() -> None:
     assert "\n> [End of the summary.]\n> ends\n" in text
 
 
+@pytest.mark.slow
 def test_changes_are_shown(place: Place) -> None:
     """`/diff` has a summary, the diff and the new files; escape sequences in them do nothing."""
     place.git("init", "-q")
@@ -597,6 +612,7 @@ def test_changes_without_a_repository(place: Place) -> None:
     talk.asked()
 
 
+@pytest.mark.slow
 def test_a_slash_for_the_agent(place: Place) -> None:
     """Two slashes send one; an unknown command is an error with the nearest name, and is not sent."""
     talk = place.talk()
@@ -627,6 +643,7 @@ def working(place: Place, *more: str) -> Talk:
     return talk
 
 
+@pytest.mark.slow
 def test_text_typed_ahead_is_in_the_next_prompt(place: Place) -> None:
     """It is not shown among the output, is edited as usual, and Enter sends it later."""
     talk = working(place)
@@ -641,6 +658,7 @@ def test_text_typed_ahead_is_in_the_next_prompt(place: Place) -> None:
     assert place.prompts[1:] == ["half a prompt!"]
 
 
+@pytest.mark.slow
 def test_lines_typed_ahead_are_queued(place: Place) -> None:
     """Each is shown as queued and sent in its turn, a paste of lines as one; commands too."""
     talk = working(place)
@@ -683,6 +701,7 @@ def test_ctrl_d_typed_ahead_leaves_later(place: Place) -> None:
     assert "You said: wait please" in talk.text
 
 
+@pytest.mark.slow
 def test_text_typed_ahead_answers_no_question(place: Place) -> None:
     """A question reads lines as it did, and what was typed before it is in the next prompt."""
     talk = place.talk(*RUN, "asks", "-i", "1 question")

@@ -194,6 +194,7 @@ def words_of_the_source() -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_command_that_is_named_exists() -> None:
     """The command, its sub-command and each of its options are those of the parsers, in help, errors and advice."""
     commands = subparsers_of(all_commands()).choices

@@ -114,6 +114,7 @@ DEMO = "1"
 """
 
 
+@pytest.mark.slow
 def test_a_profile_sets_the_options_of_a_run(desk: Desk) -> None:
     """Flags override it; lists are added to those of it."""
     desk.user(REVIEW)
@@ -137,6 +138,7 @@ def test_a_profile_sets_the_options_of_a_run(desk: Desk) -> None:
     assert desk.got("review", "-", stdin="from stdin")[0] == "Review the changes since main.\n\nfrom stdin"
 
 
+@pytest.mark.slow
 def test_a_prompt_file_has_variables(desk: Desk) -> None:
     """Only those that are named, each once; a value is not read again, and other braces stay."""
     file = desk.project / "p.md"
@@ -152,6 +154,7 @@ def test_a_prompt_file_has_variables(desk: Desk) -> None:
     assert "UTF-8" in desk.fails("claude", "--prompt-file", "p.md")
 
 
+@pytest.mark.slow
 def test_the_prompt_file_of_a_profile_is_beside_the_configuration(desk: Desk) -> None:
     """Whatever the directory of the run is."""
     (desk.home / "review.md").write_text("Look at {{prompt}}", "utf-8")
@@ -160,6 +163,7 @@ def test_the_prompt_file_of_a_profile_is_beside_the_configuration(desk: Desk) ->
     assert desk.got("review", stdin="that")[0] == "Look at that"
 
 
+@pytest.mark.slow
 def test_a_name_is_that_of_an_agent_or_of_a_profile(desk: Desk) -> None:
     """Never of both; a mistyped name is found."""
     desk.user('[run.claude]\nagent = "claude"\n[run.review]\nmodel = "x"\n')
@@ -172,6 +176,7 @@ def test_a_name_is_that_of_an_agent_or_of_a_profile(desk: Desk) -> None:
     assert "rename the profile" in desk.fails("claude", "x")
 
 
+@pytest.mark.slow
 def test_mistakes_in_profiles_are_reported(desk: Desk) -> None:
     """With their lines; the rest of the profile counts."""
     desk.user('[run.review]\nagent = "claude"\nmodle = "x"\nallow = "everything"\n[run."a b"]\nagent = "claude"\n')
@@ -231,6 +236,7 @@ def test_a_project_grants_nothing(tmp_path: Path, key: str, values: list[str]) -
         assert not mine.of_project
 
 
+@pytest.mark.slow
 def test_a_project_may_have_harmless_profiles(desk: Desk) -> None:
     """With a prompt, a model, limits and less permission; more only with --trust."""
     (desk.project / "review.md").write_text("Review it.", "utf-8")

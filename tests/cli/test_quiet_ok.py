@@ -74,6 +74,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_good_run_writes_nothing(desk: Desk) -> None:
     """Nor do several, another agent that takes over, and a denied action that does not count."""
     assert desk.run("good", "hi") == (0, "", "")
@@ -82,6 +83,7 @@ def test_a_good_run_writes_nothing(desk: Desk) -> None:
     assert desk.run("denied", "hi") == (0, "", "")
 
 
+@pytest.mark.slow
 def test_a_run_that_failed_writes_everything(desk: Desk) -> None:
     """The whole log, in the order in which it was written, on stdout."""
     status, out, errors = desk.run("bad", "hi", "--fallback", "absent")

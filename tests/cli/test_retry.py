@@ -145,6 +145,7 @@ def test_the_events_of_all_attempts(desk: Desk) -> None:
     assert [session for _, session, _ in desk.log] == ["", SESSION]
 
 
+@pytest.mark.slow
 def test_the_last_attempt_counts(desk: Desk) -> None:
     """After N retries the failure is the result; another agent then takes over, if nothing was done."""
     done = desk.run("overloaded", "hi", "--retry", "2")

@@ -143,6 +143,7 @@ def test_an_agent_is_run(run: Run) -> None:
 
 
 @pytest.mark.parametrize("words", [("good", "-"), ("good",)])
+@pytest.mark.slow
 def test_the_prompt_comes_from_stdin(run: Run, words: tuple[str, ...]) -> None:
     """With `-` for it, or without any."""
     assert run(*words, "--to", "reply", stdin="grüße\n".encode()).stdout == "You said: grüße\n"
@@ -184,6 +185,7 @@ def test_replies_of_several_are_labelled(run: Run) -> None:
     assert run("good", "hi", "--to", "reply").stdout == "You said: hi\n"
 
 
+@pytest.mark.slow
 def test_the_same_agent_twice(run: Run) -> None:
     """Each run has a label of its own, and its number in the events."""
     done = run("good,good", "hi", "--to", "ndjson")
@@ -222,6 +224,7 @@ def test_the_first_line_names_the_program(run: Run) -> None:
         (("good", "-p", "hi"), 2, "the prompt follows the agent's name"),
     ],
 )
+@pytest.mark.slow
 def test_exit_statuses(run: Run, words: tuple[str, ...], status: int, said: str) -> None:
     """What cannot be done is said in one line, before anything starts."""
     done = run(*words)
@@ -231,6 +234,7 @@ def test_exit_statuses(run: Run, words: tuple[str, ...], status: int, said: str)
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("flag", "why"), [("--timeout", "time limit of 2 s"), ("--idle-timeout", "no output for 2 s")])
+@pytest.mark.slow
 def test_time_limits(run: Run, tmp_path: Path, flag: str, why: str) -> None:
     """Status 124, what was said is there, why is told, and the agent is gone."""
     done = run("slow", "hi", flag, "2", "--to", "ndjson")
@@ -242,6 +246,7 @@ def test_time_limits(run: Run, tmp_path: Path, flag: str, why: str) -> None:
 
 @pytest.mark.sample(3)
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.slow
 def test_a_signal_stops_the_agent(
     begun: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, number: int, status: int
 ) -> None:
@@ -255,6 +260,7 @@ def test_a_signal_stops_the_agent(
     assert not is_alive(int((tmp_path / "pids").read_text()))
 
 
+@pytest.mark.slow
 def test_a_signal_that_the_caller_ignores(begun: Callable[..., subprocess.Popen[bytes]]) -> None:
     """Under `nohup` a hangup stops nothing; another signal does."""
     penstock = begun("slow", "hi", before=("sh", "-c", "trap '' HUP; exec \"$@\"", "sh"))
@@ -266,6 +272,7 @@ def test_a_signal_that_the_caller_ignores(begun: Callable[..., subprocess.Popen[
     assert penstock.returncode == 143
 
 
+@pytest.mark.slow
 def test_kill_9_of_penstock(begun: Callable[..., subprocess.Popen[bytes]], tmp_path: Path) -> None:
     """The agent does not outlive it, whoever is there to see."""
     penstock = begun("slow", "hi", "--record", "runs")
@@ -280,6 +287,7 @@ def test_kill_9_of_penstock(begun: Callable[..., subprocess.Popen[bytes]], tmp_p
     assert (replayed.returncode, b"cut after 4 lines" in replayed.stderr) == (3, True)
 
 
+@pytest.mark.slow
 def test_nobody_reads_any_more(begun: Callable[..., subprocess.Popen[bytes]], tmp_path: Path) -> None:
     """`… | head` ends the agent as well."""
     penstock = begun("slow", "hi", "--to", "ndjson")

@@ -82,6 +82,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_conversation_goes_on(desk: Desk) -> None:
     """`--continue` resumes the newest conversation of this directory, again and again."""
     desk.run("first prompt")

@@ -153,6 +153,7 @@ def test_a_socket(start: Start) -> None:
         assert said(process) == (0, joined("hi", "from a socket"), "")
 
 
+@pytest.mark.slow
 def test_a_pipe_that_does_not_block(start: Start) -> None:
     """Another program may have set it so."""
     reading, writing = os.pipe()
@@ -197,6 +198,7 @@ def test_nothing_at_all(start: Start) -> None:
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("redirected", ["<&-", "0>written"])
+@pytest.mark.slow
 def test_no_stdin(env: dict[str, str], tmp_path: Path, redirected: str) -> None:
     """Closed, or open for writing alone: there is nothing to lose, and the agent gets a sound stdin of its own."""
     line = f'"{sys.executable}" -m penstock run good hi --to reply {redirected}'
@@ -204,6 +206,7 @@ def test_no_stdin(env: dict[str, str], tmp_path: Path, redirected: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"hi\n", b"")
 
 
+@pytest.mark.slow
 def test_never(start: Start) -> None:
     """`--stdin never` reads no byte of it."""
     reading, writing = os.pipe()
@@ -214,6 +217,7 @@ def test_never(start: Start) -> None:
     os.close(writing)
 
 
+@pytest.mark.slow
 def test_a_terminal(start: Start) -> None:
     """What is typed there is no text for the agent."""
     ours, theirs = pty.openpty()
@@ -339,6 +343,7 @@ def test_an_empty_prompt_stays_one(start: Start) -> None:
     assert "the prompt is empty" in err
 
 
+@pytest.mark.slow
 def test_never_and_no_prompt(start: Start) -> None:
     """`--stdin never` and a prompt from stdin contradict each other."""
     for words in (("good",), ("good", "-")):
@@ -350,6 +355,7 @@ def test_never_and_no_prompt(start: Start) -> None:
 # --- time ---
 
 
+@pytest.mark.slow
 def test_a_pipe_that_nobody_writes_to(start: Start) -> None:
     """The run starts without it, and stderr says so."""
     process = start("good", "hi", first=SOON)
@@ -367,6 +373,7 @@ def test_how_long_is_waited() -> None:
     assert piped.FIRST_BYTE_SECONDS == 3.0
 
 
+@pytest.mark.slow
 def test_a_pipe_that_stalls(start: Start) -> None:
     """What has begun is read to its end, however long it takes, and the user is notified."""
     process = start("good", "hi", notice=SOON)

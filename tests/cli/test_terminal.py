@@ -357,6 +357,7 @@ def _delta(delta: dict[str, Any], index: int) -> dict[str, Any]:
 
 @pytest.mark.sample(24)
 @pytest.mark.parametrize("attack", HOSTILE)
+@pytest.mark.slow
 def test_text_is_only_text(attack: str, open_terminal: Open) -> None:
     """Whatever an agent says, calls or gets back, a terminal shows text below what stood there, and no more."""
     before = "earlier one\nearlier two\n"

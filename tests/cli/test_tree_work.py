@@ -59,6 +59,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     return made
 
 
+@pytest.mark.slow
 def test_the_work_of_two_trees_is_compared(place: Place) -> None:
     """By agent, name, branch or directory: what B has that A has not, and nothing of the user's changes."""
     one = place.saved("claude", {"src/a.py": "a = 2\n", "same": "x\n"})
@@ -138,6 +139,7 @@ def test_a_conflict_changes_nothing(place: Place) -> None:
 
 
 @pytest.mark.parametrize("path", ["src/a.py", "new", "link/new"])
+@pytest.mark.slow
 def test_files_of_the_user_are_not_overwritten(place: Place, path: str) -> None:
     """Changed, untracked and ignored ones, and a link in place of a directory."""
     place.saved("claude", {path: "of the agent\n"})
@@ -167,6 +169,7 @@ def test_an_unfinished_merge_and_a_detached_head_are_left_alone(place: Place) ->
     assert place.user.git("status", "--porcelain") == ""
 
 
+@pytest.mark.slow
 def test_what_has_no_branch_is_not_merged(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing saved, a result that a hook rejected, and the tree of a loop: each has its way out."""
     place.saved("idle", {})
@@ -191,6 +194,7 @@ def test_what_has_no_branch_is_not_merged(place: Place, monkeypatch: pytest.Monk
     )
 
 
+@pytest.mark.slow
 def test_a_branch_stays_after_its_tree(place: Place) -> None:
     """A tree that was cleaned is still compared and merged by its name or branch; two of one agent need names."""
     place.saved("claude", {"new": "x\n"})

@@ -159,6 +159,7 @@ def test_the_stop_is_an_address(gateway: Gateway) -> None:
     assert turns(gateway) == [("One", "cancelled")]
 
 
+@pytest.mark.slow
 def test_a_question_is_answered_in_words(gateway: Gateway) -> None:
     """The question is the message; the next message is the answer, and gets a message of its own."""
     asked = list(parts_of(post(gateway, message("permission"), path="/ai/peer").content))
@@ -172,6 +173,7 @@ def test_a_question_is_answered_in_words(gateway: Gateway) -> None:
     assert turns(gateway) == [("permission", "ok")]
 
 
+@pytest.mark.slow
 def test_an_approval_is_answered_once(gateway: Gateway) -> None:
     """The same message goes on; an approval that is closed, or was never asked for, is a conflict."""
     path = "/ai/peer?sdk=6"

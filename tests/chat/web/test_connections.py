@@ -81,6 +81,7 @@ def answer(one: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize("before", [b"", WHOLE + WHOLE])
+@pytest.mark.slow
 def test_half_a_request_is_not_waited_for(own: Callable[..., Gateway], before: bytes) -> None:
     """The time for a request counts from its first byte, for each request of a connection; more bytes do not help."""
     gateway = own()
@@ -110,6 +111,7 @@ def test_whole_requests_go_on(own: Callable[..., Gateway]) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 200])
+@pytest.mark.slow
 def test_a_client_that_reads_nothing_is_dropped(large: Gateway, count: int) -> None:
     """One response that is not read, or hundreds that were asked for together, are not kept for ever."""
     request = b"GET /huge.js HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -119,6 +121,7 @@ def test_a_client_that_reads_nothing_is_dropped(large: Gateway, count: int) -> N
         until(lambda: not server, "it is dropped")
 
 
+@pytest.mark.slow
 def test_a_client_that_reads_slowly_stays(large: Gateway) -> None:
     """Who reads a little all the time gets all of it."""
     with connect(large.port, b"GET /huge.js HTTP/1.1\r\nHost: localhost\r\n\r\n", receive_bytes=4096) as one:

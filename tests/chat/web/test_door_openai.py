@@ -183,6 +183,7 @@ def _asks(rows: list[Numbered]) -> bool:
     return made.is_over and not made.is_completed
 
 
+@pytest.mark.slow
 def test_open_webui_shows_what_grows(recording: Recording) -> None:
     """Its events show the status and the reply as it grows; at the end its message is the turn's alone."""
     rows = entries_of(recording)

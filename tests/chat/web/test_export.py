@@ -49,6 +49,7 @@ def test_a_file_is_a_download(client: httpx.Client, shared: Gateway) -> None:
         assert client.get(f"/api/chats/{chat}/export?{wrong}").status_code == 400
 
 
+@pytest.mark.slow
 def test_all_turns_are_in_it(client: httpx.Client, shared: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each once and in order, however many are read at once; one whose steps cannot be read says why."""
     chat = shared.chat()

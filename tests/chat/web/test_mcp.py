@@ -158,6 +158,7 @@ def text_of(result: dict[str, Any]) -> str:
     return "".join(block["text"] for block in result["content"])
 
 
+@pytest.mark.slow
 def test_both_generations(client: Callable[..., Client]) -> None:
     """Each begins in its own way and gets the same tools, as its models have them."""
     old, new = client(), client(version=NEW)
@@ -178,6 +179,7 @@ def test_both_generations(client: Callable[..., Client]) -> None:
 
 
 @pytest.mark.parametrize("version", [OLD, NEW])
+@pytest.mark.slow
 def test_an_agent_is_asked(client: Callable[..., Client], version: str) -> None:
     """The reply is the result, what it does meanwhile is progress, and the chat goes on with its id."""
     one = client(version=version)
@@ -194,6 +196,7 @@ def test_an_agent_is_asked(client: Callable[..., Client], version: str) -> None:
     assert (again["chat"], again["turn"]) == (facts["chat"], 2)
 
 
+@pytest.mark.slow
 def test_what_is_listed(client: Callable[..., Client]) -> None:
     """Agents that can be asked, with the one that a call without a name asks."""
     listed = client().call("list_agents")["structuredContent"]
@@ -201,6 +204,7 @@ def test_what_is_listed(client: Callable[..., Client]) -> None:
     assert {"scripted", "held", "peer"} <= {agent["name"] for agent in listed["agents"]}
 
 
+@pytest.mark.slow
 def test_a_turn_that_is_started_and_waited_for(client: Callable[..., Client], folder: Path) -> None:
     """It works while nobody waits; a wait ends in time, and the last one has the reply."""
     one = client()
@@ -216,6 +220,7 @@ def test_a_turn_that_is_started_and_waited_for(client: Callable[..., Client], fo
     assert one.call("wait_turn", **turn, seconds=0)["structuredContent"]["state"] in ("working", "ended")
 
 
+@pytest.mark.slow
 def test_a_turn_is_stopped(client: Callable[..., Client], folder: Path) -> None:
     """By the tool, and by a client that gives up its call; a call that was given up gets no answer."""
     one = client()
@@ -238,6 +243,7 @@ def test_a_turn_is_stopped(client: Callable[..., Client], folder: Path) -> None:
     assert not one.is_answered(asked)
 
 
+@pytest.mark.slow
 def test_the_client_leaves(client: Callable[..., Client], folder: Path) -> None:
     """What it was waiting for is stopped. What it only started goes on."""
     one = Client(folder, "--trust", "--agent=held")
@@ -249,6 +255,7 @@ def test_the_client_leaves(client: Callable[..., Client], folder: Path) -> None:
     assert states(folder)[kept] == "running"
 
 
+@pytest.mark.slow
 def test_a_question_is_never_answered_by_a_program(client: Callable[..., Client]) -> None:
     """Where there is no page, it is rejected, and the agent goes on without."""
     result = client().call("ask_agent", prompt="permission", agent="peer")
@@ -274,6 +281,7 @@ REJECTED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_what_a_tool_rejects(client: Callable[..., Client]) -> None:
     """The calling model reads why, and nothing is started."""
     one = client()
@@ -303,6 +311,7 @@ def test_what_the_protocol_rejects(client: Callable[..., Client]) -> None:
     assert one.ask("ping") == {}
 
 
+@pytest.mark.slow
 def test_it_is_trusted_by_its_user_alone(folder: Path) -> None:
     """Without --trust no agent works in a directory that no person has trusted."""
     one = Client(folder, "--agent=scripted")
@@ -311,6 +320,7 @@ def test_it_is_trusted_by_its_user_alone(folder: Path) -> None:
     assert one.leave() == 0
 
 
+@pytest.mark.slow
 def test_an_agent_below_an_agent(folder: Path) -> None:
     """It cannot ask for another one without end."""
     words = [sys.executable, "-m", "penstock", "mcp", f"--data={folder / 'data'}"]
@@ -321,6 +331,7 @@ def test_an_agent_below_an_agent(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.slow
 def test_the_client_ends_it_by_a_signal(folder: Path, number: signal.Signals) -> None:
     """As if the client had left: what it was waiting for is stopped."""
     one = Client(folder, "--trust", "--agent=held")

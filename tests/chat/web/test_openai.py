@@ -134,6 +134,7 @@ def test_a_turn_is_a_completion(gateway: Gateway, stream: bool) -> None:
     assert usage.prompt_tokens == turn["usage"]["input_tokens"]
 
 
+@pytest.mark.slow
 def test_a_conversation_is_one_chat(gateway: Gateway) -> None:
     """The messages before the last one are a chat that is there: only the last is a prompt. Others begin a new one."""
     with client(gateway) as ask:
@@ -154,6 +155,7 @@ def test_a_conversation_is_one_chat(gateway: Gateway) -> None:
     assert REPLY in prompts[-1]
 
 
+@pytest.mark.slow
 def test_two_conversations_that_begin_alike_are_two(gateway: Gateway) -> None:
     """The same words, asked twice, are two turns of two chats; each goes on by itself."""
     with client(gateway) as ask:
@@ -166,6 +168,7 @@ def test_two_conversations_that_begin_alike_are_two(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("header", ["X-Penstock-Chat", "X-OpenWebUI-Chat-Id"])
+@pytest.mark.slow
 def test_a_program_has_its_own_ids(gateway: Gateway, header: str) -> None:
     """A chat is found by the program's id, whatever the messages before say; a value from before it has one is none."""
     for id, word in (("a-1", "One"), ("a-1", "Two"), ("b:2", "Three"), ("new", "Four"), ("{{ID}}", "Five")):
@@ -177,6 +180,7 @@ def test_a_program_has_its_own_ids(gateway: Gateway, header: str) -> None:
     assert counts == [1, 1, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_failure_is_an_error_and_no_second_turn(gateway: Gateway) -> None:
     """A run that failed is an error for the client, streamed and whole, and it does not ask again."""
     with client(gateway) as ask:
@@ -189,6 +193,7 @@ def test_a_failure_is_an_error_and_no_second_turn(gateway: Gateway) -> None:
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("chat", [{}, {"X-Penstock-Chat": "c"}], ids=["by text", "by id"])
+@pytest.mark.slow
 def test_a_request_that_comes_again_is_the_same_turn(gateway: Gateway, stream: bool, chat: dict[str, str]) -> None:
     """By the count of retries or a key of the client's; the same text alone is asked anew."""
     body = {"stream": stream}
@@ -310,6 +315,7 @@ def test_a_chat_that_is_deleted_says_so(gateway: Gateway) -> None:
 # --- questions ---
 
 
+@pytest.mark.slow
 def test_a_question_is_answered_by_the_next_message(gateway: Gateway) -> None:
     """The agent waits; the client's next message is the answer, and the turn goes on, with an id and without."""
     for headers in ({}, {"X-Penstock-Chat": "q"}):
@@ -325,6 +331,7 @@ def test_a_question_is_answered_by_the_next_message(gateway: Gateway) -> None:
     assert [outcome for _, outcome in turns(gateway)] == ["ok", "ok"]
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_none_is_an_error(gateway: Gateway) -> None:
     """The question stays open, and the error names the answers."""
     head = {"X-Penstock-Chat": "q"}
@@ -421,6 +428,7 @@ def test_requests_beside_a_chat_start_no_agent(gateway: Gateway) -> None:
     assert len(turns(gateway)) == 2
 
 
+@pytest.mark.slow
 def test_every_route_needs_a_login(gateway: Gateway) -> None:
     """Those that are listed as public apart, no route answers anybody who has not logged in."""
     with httpx.Client(base_url=gateway.url, trust_env=False) as nobody:
@@ -432,6 +440,7 @@ def test_every_route_needs_a_login(gateway: Gateway) -> None:
             assert nobody.get(path).status_code == 401
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_before_it_is_needed(gateway: Gateway) -> None:
     """Who never asks so pays nothing."""
     code = (
@@ -443,6 +452,7 @@ def test_nothing_is_imported_before_it_is_needed(gateway: Gateway) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs /proc")
+@pytest.mark.slow
 def test_agents_do_not_ask_for_agents_for_ever(gateway: Gateway) -> None:
     """An agent whose own model is this server would start one agent after another: the second below it is refused."""
     body = json.dumps({"model": "noting", "messages": HELLO})
@@ -456,6 +466,7 @@ def test_agents_do_not_ask_for_agents_for_ever(gateway: Gateway) -> None:
     assert (gateway.folder / "depths").read_text().split() == ["1", "2", "1"]
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_is_no_answer(serve: Callable[..., Any]) -> None:
     """No end can be written then: the client sees that the body is not whole."""
     started = serve(f"--root={TESTS}", "--port=0", agents=AGENTS)

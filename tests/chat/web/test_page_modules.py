@@ -54,6 +54,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.sample(9)
 @pytest.mark.skipif(NODE is None, reason="there is no node")
 @pytest.mark.parametrize("unit", sorted(path.name for path in UNITS.glob("*.test.js")))
+@pytest.mark.slow
 def test_modules_in_node(unit: str, copied: Path) -> None:
     """Each test of a module passes in Node, without any package but those that the page loads."""
     if unit in NEED_PACKAGES and not (VENDOR / "marked.js").is_file():

@@ -152,6 +152,7 @@ def test_each_person_at_each_address(clients: dict[str, httpx.Client], chats: di
             judged(clients, chats, person, address, chat)
 
 
+@pytest.mark.slow
 def test_random_requests(clients: dict[str, httpx.Client], chats: dict[str, str]) -> None:
     """The same for random requests, one after another over kept connections."""
     random_ = random.Random(7)

@@ -77,6 +77,7 @@ def test_what_it_keeps_is_for_its_owner_alone(serve: Callable[..., Serve]) -> No
     assert all(not mode & 0o077 for mode in files.values()), files
 
 
+@pytest.mark.slow
 def test_a_directory_that_others_can_read_is_closed(serve: Callable[..., Serve], tmp_path: Path) -> None:
     """One that existed becomes private, and the user is notified."""
     (tmp_path / "data").mkdir(mode=0o755)
@@ -89,6 +90,7 @@ def test_a_directory_that_others_can_read_is_closed(serve: Callable[..., Serve],
 
 @pytest.mark.sample(72)
 @pytest.mark.parametrize("name", [".profile", "home", "docs-of-mine", "history"])
+@pytest.mark.slow
 def test_a_directory_with_files_of_others_stays_open(serve: Callable[..., Serve], tmp_path: Path, name: str) -> None:
     """`--data /` or a home directory is an error: closed, nobody else could work on this machine."""
     data = tmp_path / "data"
@@ -211,6 +213,7 @@ def test_a_port_that_is_taken_is_refused(serve: Callable[..., Serve]) -> None:
         (["more"], {}, "unrecognized arguments: more"),
     ],
 )
+@pytest.mark.slow
 def test_what_it_refuses(serve: Callable[..., Serve], flags: list[str], env: dict[str, str], told: str) -> None:
     """What cannot be done as asked is told in words, with status 2, and nothing is served."""
     status, out, err = serve("--port=0", *flags, **env).wait()

@@ -94,6 +94,7 @@ def test_details_are_shown_if_the_link_says_so(own: Callable[..., Gateway]) -> N
         assert [client.get(f"/api/shared/details?turn={n}").status_code for n in (2, 3, 0)] == [404, 404, 400]
 
 
+@pytest.mark.slow
 def test_up_to_one_turn(own: Callable[..., Gateway]) -> None:
     """Nothing after it is shown, whatever is asked for, also once there is more."""
     gateway = own()

@@ -127,6 +127,7 @@ def test_one_who_saw_it_all_knows_what_the_chat_has(shared: Gateway, told: Told)
 
 
 @pytest.mark.parametrize("deltas", [False, True])
+@pytest.mark.slow
 def test_coming_back_with_any_number_gives_the_same(shared: Gateway, told: Told, deltas: bool) -> None:
     """Who comes back with any number that was given ends with the same turns, in either mode, without a snapshot."""
     chat, whole, states = told
@@ -202,6 +203,7 @@ def test_the_header_is_over_the_query(shared: Gateway, told: Told) -> None:
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("deltas", [False, True])
+@pytest.mark.slow
 def test_random_cuts_lose_nothing(shared: Gateway, deltas: bool) -> None:
     """Viewers whose connections are cut at random bytes, again and again, while text comes, end with the same text."""
     chat, chance = shared.chat(), random.Random(7)
@@ -524,6 +526,7 @@ def test_viewers_see_what_is_kept_and_nothing_else(own: Callable[..., Gateway]) 
     assert viewer.turns[1]["message"] == "One"
 
 
+@pytest.mark.slow
 def test_a_chat_that_was_trimmed_is_told_from_what_is_left(own: Callable[..., Gateway]) -> None:
     """Who looks at a chat whose first rows are gone gets a snapshot; who comes back with an old number as well."""
     gateway = own()
@@ -662,6 +665,7 @@ def test_a_viewer_that_goes_is_noticed_at_once(own: Callable[..., Gateway]) -> N
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
+@pytest.mark.slow
 def test_frames_are_framed_as_the_response_is(shared: Gateway, version: str) -> None:
     """A client of HTTP/1.0 gets the bytes of the frames alone; one of HTTP/1.1 gets each send as one chunk."""
     chat = shared.chat()
