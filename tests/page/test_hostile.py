@@ -16,7 +16,9 @@ from playwright.sync_api import expect
 
 Open = Callable[..., Thread]
 HARM = """element => {
-    const harmful = 'script, img, picture, svg, math, iframe, frame, object, embed, form, input, textarea, select, '
+    const harmful = 'script, img:not([src^="/api/chats/"]), picture, svg, iframe, '
+        + 'math:not([data-tex] > math), semantics, annotation, mglyph, maction, '
+        + 'frame, object, embed, form, input, textarea, select, '
         + 'style, link, meta, base, video, audio, template, dialog, noscript, [style], [id], [name], [srcdoc], '
         + '[target=_top]';
     const found = [...element.querySelectorAll(harmful)].map((it) => it.outerHTML.slice(0, 120));
@@ -64,6 +66,7 @@ def is_harmless(thread: Thread, place: str) -> None:
 def test_a_reply_that_means_harm(at: Open) -> None:
     """Scripts, handlers, frames, forms, styles, links, clobbered names, bidi and escapes: text, or gone, always."""
     thread = at("hostile")
+    thread.device.allow("404")  # a picture that is not in the directory
     # What is harmful for the blink of an eye has run: every state that the reply passes through is looked at.
     thread.page.evaluate(
         f"""() => {{
@@ -97,6 +100,7 @@ def test_a_reply_that_means_harm(at: Open) -> None:
 def test_links_that_are_good_go_out_without_a_trace(at: Open) -> None:
     """Links of the web stay links, in a tab of their own, without an opener and without a referrer."""
     thread = at("hostile")
+    thread.device.allow("404")
     thread.ask("be evil")
     good = thread.reply(1).get_by_role("link", name="good")
     expect(good).to_have_attribute("href", "https://example.invalid/good")

@@ -35,8 +35,8 @@ OWNERS = {
     "metrics", "trust", "remove_node", "run", "run_details", "run_output", "run_changes", "run_candidate_changes",
     "stop_run", "land_run", "message_run", "run_events",
 }  # fmt: skip
-READS = {"chat", "turns", "details", "trajectory", "turn_entries", "activity", "export", "events"}
-WRITES = {"change", "prompt", "stop", "release", "answer"}
+READS = {"chat", "turns", "details", "trajectory", "turn_entries", "activity", "export", "events", "picture"}
+WRITES = {"file", "change", "prompt", "stop", "release", "answer"}
 DECIDES = {"delete", "share", "revoke_share"}
 
 

@@ -1,7 +1,7 @@
 // The page of a share: one chat, for whoever has its link. It reads, it has no login, and it keeps nothing.
 
 import { html, Mark, render, Status, Time, useEffect, useLayoutEffect, useRef, useState } from "./components/ui.js";
-import { listenForCopies } from "./markdown/blocks.js";
+import { listenForCopies, listenForPlaces } from "./markdown/blocks.js";
 import { ApiError, OFFLINE } from "./net/api.js";
 import { fullTime, harmless, oneLine } from "./text/format.js";
 import { entriesOf } from "./views/details.js";
@@ -78,7 +78,9 @@ function SharedPage() {
   }, [chat, isRunning]);
   useEffect(() => {
     document.title = oneLine(chat?.title) || "A shared chat";
-    if (chat && root.current) listenForCopies(root.current);
+    if (!chat || !root.current) return;
+    listenForCopies(root.current);
+    listenForPlaces(root.current);
   }, [chat === null]);
   if (error) return html`<${Nothing} text=${error} />`;
   if (!chat) return html`<div class="alone"><${Status} loading>Loading…<//></div>`;

@@ -214,6 +214,13 @@ declare namespace Api {
     items: Array<Thought | Said | Called | Noticed | Planned | Asked>;
   }
 
+  interface FileView {
+    path: string;
+    first: number;
+    lines: Array<string>;
+    total: number;
+  }
+
   interface FinalMessageStart {
     type: "final_message_start";
     turn: number;

@@ -23,6 +23,7 @@ from penstock.chat.history.entries import OWNER, Numbered
 from penstock.chat.history.export.parts import TurnToExport, is_exported
 from penstock.chat.history.frames import TurnView
 from penstock.chat.people.spending import DailySpending
+from penstock.chat.service import files
 from penstock.chat.service.agents.launch import Starter
 from penstock.chat.service.agents.offered import Agents
 from penstock.chat.service.agents.workspaces import Workspaces
@@ -32,6 +33,7 @@ from penstock.chat.service.chats.chats import Chats
 from penstock.chat.service.chats.heartbeats import Scheduler, checked
 from penstock.chat.service.chats.search import Search
 from penstock.chat.service.counters import Counters
+from penstock.chat.service.files import FileView
 from penstock.chat.service.limits import RETAIN_SECONDS, Retention, ServiceLimits
 from penstock.chat.service.log.chat_log import ChatLog
 from penstock.chat.service.node_work import NodeWork
@@ -98,6 +100,7 @@ class Service:
         self._tasks: set[asyncio.Task[None]] = set()
         self.node: NodeWork = NodeWork(self._chats, shared, workspaces)
         self.places: Places = Places(shared, self.agents, workspaces, self._used)
+        self._hidden: tuple[str, ...] = ()
 
     @classmethod
     async def open(
@@ -133,7 +136,7 @@ class Service:
             StoreFailed: the store cannot be read.
             UsageError: the roots or the default agent cannot be used.
         """
-        this_node = this_node or ThisNode()
+        this_node, hidden = this_node or ThisNode(), tuple(hidden)
         workspaces = Workspaces(roots, store, await store.list_directories(), now)
         if not workspaces.roots and not this_node.by_jobs:
             raise UsageError("there is no root", expected="a directory below which agents may work")
@@ -153,6 +156,7 @@ class Service:
         shared = Shared(store, limits, starter.run, now, history, this_node, Slots(limits.max_runs), webhooks)
         shared.spending = spending or DailySpending()
         service = cls(shared, starter, workspaces, sleep)
+        service._hidden = hidden
         subscription = store.subscribe()
         await service._chats.recover()
         for work in (service._chats.follow(subscription), service._scheduler.run(), check_again(store)):
@@ -263,6 +267,32 @@ class Service:
             NoSuchChat, NoSuchTurn: there is none, or it is no longer kept.
         """
         return await (await self._chats.fresh_log(id)).activity(turn)
+
+    async def file(self, id: str, path: str, line: int) -> FileView:
+        """Return a part of a text file in the directory of a chat.
+
+        Raises:
+            NoSuchChat: there is no such chat.
+            Conflicting: the directory is on another machine.
+            Invalid, NoSuchFile, UnreadableFile: as `files.read_text`.
+        """
+        return await asyncio.to_thread(files.read_text, self._directory(id), path, line, self._hidden)
+
+    async def picture(self, id: str, path: str) -> tuple[bytes, str]:
+        """Return a picture in the directory of a chat, and its media type.
+
+        Raises:
+            NoSuchChat: there is no such chat.
+            Conflicting: the directory is on another machine.
+            Invalid, NoSuchFile, UnreadableFile: as `files.read_picture`.
+        """
+        return await asyncio.to_thread(files.read_picture, self._directory(id), path, self._hidden)
+
+    def _directory(self, id: str) -> str:
+        row = self.row(id)
+        if not self.this_node.is_home(row):
+            raise Conflicting(f"the files of this chat are on the machine {row.home}", help="ask for them there")
+        return row.cwd
 
     async def exported(self, id: str, *, with_details: bool) -> AsyncIterator[TurnToExport]:
         """Yield the turns of a chat for a file, the oldest first; with what their agents did, if wanted.

@@ -388,6 +388,17 @@ class Api:
             return Response(whole, headers=NO_STORE, media_type="text/event-stream")
         return self.foreign_turns.respond(request, ForeignTurn(chat, turn), mapper, stops=False)
 
+    async def file(self, request: Request, chat: str) -> Response:
+        """Return lines of a text file in the directory of a chat."""
+        line = _number(request, "line", 0, 0, 2**53)
+        assert line is not None
+        return _json(await self.service.file(chat, request.query_params.get("path", ""), line))
+
+    async def picture(self, request: Request, chat: str) -> Response:
+        """Return a picture in the directory of a chat. Opened by itself, it is an image and nothing else."""
+        data, media = await self.service.picture(chat, request.query_params.get("path", ""))
+        return Response(data, headers={**NO_STORE, "Content-Disposition": "inline"}, media_type=media)
+
     async def export(self, request: Request, chat: str) -> Response:
         """Return a chat as a file for people, as it is read from the store, turn by turn."""
         form = EXPORTS.get(request.query_params.get("form", "markdown"))

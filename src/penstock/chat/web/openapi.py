@@ -33,6 +33,8 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "format": ("ndjson: the events, one a line", {**TEXT, "enum": ["json", "ndjson"], "default": "json"}),
     "form": ("Form of the file", {**TEXT, "enum": ["markdown", "html"], "default": "markdown"}),
     "details": ("1: with what the agents did", {**TEXT, "enum": ["0", "1"], "default": "0"}),
+    "path": ("Path of a file, absolute or in the directory of the chat", TEXT),
+    "line": ("Number of a line that is shown with those around it", {**INTEGER, "minimum": 0, "default": 0}),
     "words": ("Words of a prompt", TEXT),
     "after": ("The number of the last frame that was seen; Last-Event-ID takes precedence", TEXT),
     "delta": ("1: `assistant` frames have `delta` and `offset`", {**TEXT, "enum": ["0", "1"], "default": "0"}),

@@ -15,6 +15,7 @@ from penstock.chat.runs.views import RoundChanges, RunDetails, RunView, StepOutp
 from penstock.chat.service.agents.offered import AgentView
 from penstock.chat.service.agents.workspaces import Workspace
 from penstock.chat.service.chats.chat_view import ChatView
+from penstock.chat.service.files import FileView
 from penstock.chat.service.nodes import NodeView
 from penstock.chat.service.share_view import MadeShare, ShareView
 from penstock.chat.web import schemas
@@ -95,6 +96,10 @@ ADDRESSES = (
             "A turn that has ended, as a trajectory (ATIF 1.7)", None, 200, dict[str, Any], (404, 409)),
     Address("GET", f"{C}/turns/{{turn}}/entries", "read", "turn_entries", "The entries of a turn, as they come", None,
             200, str, (404, 429), media="text/event-stream", query=("after",)),
+    Address("GET", f"{C}/file", "drive", "file", "Lines of a text file in the directory of the chat", None, 200,
+            FileView, (400, 404, 409), query=("path", "line")),
+    Address("GET", f"{C}/picture", "read", "picture", "A picture in the directory of the chat", None, 200, bytes,
+            (400, 404, 409), media="image/*", query=("path",)),
     Address("GET", f"{C}/export", "read", "export", "The chat as a file: Markdown, or one HTML page", None, 200, str,
             (400, 404), media="text/markdown", query=("form", "details")),
     Address("POST", f"{C}/stop", "drive", "stop", "Stop a turn, or all", schemas.Stop, 202, schemas.TurnNumbers,

@@ -2,7 +2,9 @@
 
 import { misleadingHost } from "./links.js";
 import DOMPurify from "dompurify";
+import { drawFormulas } from "./formulas.js";
 import { languageName } from "./languages.js";
+import { placesIn } from "./places.js";
 import { plainHtml, SAFE_LINK, toHtml } from "./parser.js";
 import { copyToClipboard } from "../components/clipboard.js";
 
@@ -41,10 +43,12 @@ const PURE = {
  * @param {HTMLElement} node
  * @param {string} source
  * @param {import("./parser.js").Links} links
+ * @param {PictureUrl | null} pictureUrl
  */
-export function drawBlock(node, source, links, isPlain = false) {
+export function drawBlock(node, source, links, pictureUrl, isPlain = false) {
   try {
-    patch(node, build(isPlain ? plainHtml(source) : toHtml(source, links)));
+    patch(node, build(isPlain ? plainHtml(source) : toHtml(source, links), pictureUrl));
+    drawFormulas(node);
   } catch {
     drawPlain(node, source);
   }
@@ -64,13 +68,28 @@ export function drawPlain(node, text) {
 }
 
 /**
+ * @typedef {(path: string) => string} PictureUrl  The address of a picture in the chat's directory. Without one, neither
+ *   pictures are shown nor files opened.
+ */
+
+/**
  * HTML as DOM, with the frames of its code and tables.
  *
  * @param {string} html
+ * @param {PictureUrl | null} pictureUrl
  * @returns {DocumentFragment}
  */
-function build(html) {
+function build(html, pictureUrl) {
   const made = DOMPurify.sanitize(html, PURE);
+  if (pictureUrl) addFiles(made, pictureUrl);
+  for (const note of /** @type {NodeListOf<HTMLElement>} */ (made.querySelectorAll("[data-note]"))) {
+    const { note: label = "" } = note.dataset;
+    note.prepend(linkTo("Back to the text", { backTo: label }, label));
+  }
+  for (const it of /** @type {NodeListOf<HTMLElement>} */ (made.querySelectorAll("[data-reference]"))) {
+    const { reference: label = "" } = it.dataset;
+    it.replaceChildren(linkTo(`Footnote ${label}`, { goTo: label }, label));
+  }
   for (const link of made.querySelectorAll("a")) {
     if (!SAFE_LINK.test(link.getAttribute("href") ?? "")) link.removeAttribute("href");
     const host = misleadingHost(link.textContent ?? "", link.getAttribute("href") ?? "");
@@ -91,6 +110,64 @@ function build(html) {
     made.querySelectorAll("p, li, h1, h2, h3, h4, h5, h6, td, th")
   ))
     text.dir = "auto";
+  return made;
+}
+
+/** Pictures that the server does not have: they are asked for once. @type {Set<string>} */
+const missing = new Set();
+
+/**
+ * Let a part show the pictures of the chat's directory, and lead to the files that it names.
+ *
+ * @param {DocumentFragment} made
+ * @param {PictureUrl} pictureUrl
+ */
+function addFiles(made, pictureUrl) {
+  for (const it of /** @type {NodeListOf<HTMLElement>} */ (made.querySelectorAll("[data-picture]"))) {
+    const url = pictureUrl(it.dataset.picture ?? "");
+    const words = it.textContent ?? "";
+    if (missing.has(url)) continue;
+    const picture = document.createElement("img");
+    Object.assign(picture, { alt: words, loading: "lazy", decoding: "async", src: url });
+    picture.onerror = () => {
+      missing.add(url);
+      picture.replaceWith(words);
+    };
+    it.replaceWith(picture);
+  }
+  const texts = document.createTreeWalker(made, NodeFilter.SHOW_TEXT);
+  /** @type {Text[]} */
+  const plain = [];
+  for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+    if (!node.parentElement?.closest("a, code, [data-file], [data-tex]")) plain.push(/** @type {Text} */ (node));
+  }
+  for (const text of plain) {
+    for (const { path, line, from, to } of placesIn(text.data).reverse()) {
+      text.splitText(to);
+      const named = element("span", "", text.data.slice(from, to));
+      Object.assign(named.dataset, { file: path, line: String(line) });
+      text.splitText(from).replaceWith(named);
+    }
+  }
+  for (const it of /** @type {NodeListOf<HTMLElement>} */ (made.querySelectorAll("[data-file]"))) {
+    it.tabIndex = 0;
+    it.setAttribute("role", "link");
+  }
+}
+
+/**
+ * What leads to another place of the same reply. It is no link of HTML: its target has no id.
+ *
+ * @param {string} label
+ * @param {Record<string, string>} data
+ * @param {string} text
+ */
+function linkTo(label, data, text) {
+  const made = element("span", "to-note", text);
+  Object.assign(made.dataset, data);
+  made.tabIndex = 0;
+  made.setAttribute("role", "link");
+  made.setAttribute("aria-label", label);
   return made;
 }
 
@@ -143,6 +220,34 @@ export function listenForCopies(root) {
 }
 
 /**
+ * One listener for all that a reply leads to without an address: its footnotes, and files of the chat's directory.
+ *
+ * @param {HTMLElement} root
+ * @param {(path: string, line: number) => void} [openFile]
+ */
+export function listenForPlaces(root, openFile = () => {}) {
+  const follow = (/** @type {Event} */ event) => {
+    /** @type {HTMLElement | null} */
+    const link = /** @type {Element} */ (event.target).closest?.("[role=link]") ?? null;
+    if (!link || getSelection()?.isCollapsed === false) return;
+    const { file, line, goTo, backTo } = link.dataset;
+    if (file) openFile(file, Number(line ?? 0));
+    else if (goTo || backTo) {
+      const name = goTo ? `[data-back-to=${CSS.escape(goTo)}]` : `[data-go-to=${CSS.escape(backTo ?? "")}]`;
+      /** @type {HTMLElement | null} */
+      const target = link.closest(".prose")?.querySelector(name) ?? null;
+      target?.focus();
+      target?.scrollIntoView({ block: "nearest" });
+    } else return;
+    event.preventDefault();
+  };
+  root.addEventListener("click", follow);
+  root.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") follow(event);
+  });
+}
+
+/**
  * Make `old` as `fresh` is, keeping every node that can stay.
  *
  * @param {Node & ParentNode} old
@@ -171,13 +276,16 @@ function patchText(current, text) {
 }
 
 /**
- * Code that is coloured already is the same code.
+ * Code that is coloured already is the same code; a formula that is drawn already is the same formula.
  *
  * @param {Node} a
  * @param {Node} b
  */
 function same(a, b) {
   if (!(a instanceof HTMLElement && b instanceof HTMLElement)) return false;
+  if (a.dataset.tex !== undefined || b.dataset.tex !== undefined) {
+    return a.nodeName === b.nodeName && a.dataset.tex === b.dataset.tex && a.dataset.display === b.dataset.display;
+  }
   return (
     a.nodeName === "FIGURE" &&
     b.nodeName === "FIGURE" &&
@@ -192,6 +300,7 @@ function same(a, b) {
  */
 function alike(a, b) {
   if (!(a instanceof Element && b instanceof Element)) return false;
+  if (a.nodeName === "DETAILS" && b.nodeName === "DETAILS") return true; // a person may have opened it
   if (a.nodeName !== b.nodeName || a.attributes.length !== b.attributes.length) return false;
   return [...a.attributes].every(({ name, value }) => b.getAttribute(name) === value);
 }

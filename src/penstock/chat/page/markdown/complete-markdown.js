@@ -1,11 +1,15 @@
 // The end of a Markdown text that still grows, made whole: what is half written must not flicker once the rest comes.
 
+import { formulaAt, formulaBlockAt } from "./extensions.js";
+
 const CODE_FENCE = /^ {0,3}(`{3,}|~{3,})/;
 const MARKER_LINE =
-  /(^|\n)[ \t]*(?:[-=*+_]{1,3}|#{1,6}|>+|\d{1,9}[.)]?|`{1,3}[\w+-]*|~{1,3}|\||[-*+] \[[ xX]?\]?)[ \t]*$/;
+  /(^|\n)[ \t]*(?:[-=*+_]{1,3}|#{1,6}|>+|\d{1,9}[.)]?|`{1,3}[\w+-]*|~{1,3}|\||[-*+] \[[ xX]?\]?|>[ \t]?\[!?[A-Za-z]{0,9}\]?)[ \t]*$/;
 const HALF_TAG = /<(?:[a-zA-Z/!][^<>\n]*)?$/;
 const HALF_ENTITY = /&(?:#\w*|[a-z]\w*)?$/i;
-const DEFINITION = /(^|\n) {0,3}\[[^\]\n]+\]:[^\n]*$/;
+const DEFINITION = /(^|\n) {0,3}\[(?!\^)[^\]\n]+\]:[^\n]*$/;
+const NOTE = /^\[\^[^\]\s^[]{0,40}(\]|$)/;
+const MAX_FORMULA = 4100; // characters in which the end of a formula is looked for
 const MAX_SEGMENT = 4096; // characters; a longer line is no prose, and to look for its marks would take too long
 const MAX_TARGET = 1000; // characters of a link's address
 
@@ -21,6 +25,8 @@ const SEGMENT = /\n[ \t]*\n|\n[ \t]*(?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]|(?<!\\)\
 export function completeMarkdown(raw) {
   const fence = CODE_FENCE.exec(raw);
   if (fence) return completeFence(raw, fence[1]);
+  const formula = formulaBlockAt(raw);
+  if (formula) return formula.isOpen ? "" : raw;
   let text = withoutEnd(raw, " \t\n");
   text = text.replace(MARKER_LINE, "").replace(DEFINITION, "");
   text = withoutTableHead(text);
@@ -50,6 +56,8 @@ function withoutEnd(text, characters) {
  */
 function completeFence(raw, fence) {
   if (!raw.includes("\n")) return "";
+  const isMath = raw.slice(raw.indexOf(fence) + fence.length).startsWith("math\n");
+  if (isMath && !raw.slice(fence.length).includes(`\n${fence}`)) return ""; // half a formula is none
   const half = new RegExp(`\\n {0,3}${fence[0]}{1,${fence.length}}$`).exec(raw);
   return half && half[0].trim().length < fence.length ? raw.slice(0, half.index) : raw;
 }
@@ -97,7 +105,15 @@ function completeInline(text) {
   const brackets = [];
   for (let i = 0; i < text.length;) {
     const char = text[i];
-    if (char === "\\") i += 2;
+    if (char === "$" || (char === "\\" && /[([]/.test(text[i + 1] ?? ""))) {
+      const formula = formulaAt(text.slice(i, i + MAX_FORMULA));
+      if (formula === "open") return close(text.slice(0, i), open);
+      i += formula ? formula.raw.length : char === "$" ? 1 : 2;
+    } else if (char === "[" && NOTE.test(text.slice(i, i + 50))) {
+      const note = NOTE.exec(text.slice(i, i + 50));
+      if (!note?.[1]) return close(text.slice(0, i), open);
+      i += note[0].length;
+    } else if (char === "\\") i += 2;
     else if (char === "`") {
       const [run] = /^`+/.exec(text.slice(i)) ?? [char];
       const end = closing(text, i + run.length, run);

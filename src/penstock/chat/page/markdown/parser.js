@@ -2,6 +2,8 @@
 // nothing nests without an end. What goes beyond a bound is shown as it was written; no text is lost.
 
 import { Lexer, Marked, Tokenizer } from "marked";
+import { alertOf, foldedAt, footnoteAt, formulaAt, formulaBlockAt, noteKey } from "./extensions.js";
+import { placeOf, targetOf } from "./places.js";
 
 const MAX_DEPTH = 20; // lists and quotes in each other: more than anyone reads, far less than a stack holds
 const MAX_INLINE_DEPTH = 12; // the same for emphasis, links and tags in a line
@@ -9,6 +11,7 @@ const MAX_CELLS = 20_000; // a table is a grid: a few characters could ask for m
 // Reading a line takes up to (its marks × its characters) steps: these many take a few hundredths of a second.
 const MAX_LINE_COST = 2_000_000;
 const MAX_BLOCK_COST = 3 * MAX_LINE_COST; // for all lines of a block together
+const MAX_FOLDS = 100; // beginnings of folded parts whose ends are looked for, in one text
 
 /**
  * @typedef {import("marked").TokensList["links"]} Links  The targets of reference links.
@@ -23,13 +26,14 @@ const MAX_BLOCK_COST = 3 * MAX_LINE_COST; // for all lines of a block together
  * @property {string | null} [title]
  * @property {boolean} [plain]  Shown as it was written.
  * @typedef {import("marked").Tokens.HTML & { plain?: boolean, shown?: string }} HtmlToken
+ * @typedef {import("marked").Tokens.Blockquote & { alert?: { kind: string, name: string } }} QuoteToken
  */
 
 export const SAFE_LINK = /^(?:https?:\/\/|mailto:)/i;
 /** Tags without attributes that people mean when they write them. All other HTML is shown as it was written. */
 const PLAIN_TAG = /<(\/?)(b|i|em|strong|u|s|del|ins|mark|small|sub|sup|kbd|code|br)\s{0,9}\/?>|<!--/gi;
 /** What begins something in a line, and runs that may end an address. */
-const MARKS = /[\\`*_~[\]<!&@]|[?!.,:;'")]{8,}/g;
+const MARKS = /[\\`*_~[\]<!&@$]|[?!.,:;'")]{8,}/g;
 
 const PLAIN_CHARACTERS = /[<>"']|&(?!(?:#\d{1,7}|#x[a-f0-9]{1,6}|\w{1,40});)/gi;
 
@@ -106,16 +110,31 @@ const marked = new Marked({
     },
     link({ href, tokens }) {
       const text = this.parser.parseInline(tokens);
-      return SAFE_LINK.test(href) ? `<a href="${escaped(href)}">${text}</a>` : text;
+      if (SAFE_LINK.test(href)) return `<a href="${escaped(href)}">${text}</a>`;
+      const place = targetOf(href);
+      return place ? `<span${placeAttributes(place)}>${text}</span>` : text;
     },
     image({ href, text }) {
-      // Loading it would tell its server that the reply is read, and what is in the address.
+      // Loading one of the web would tell its server that the reply is read, and what is in the address.
       const shown = escaped(text || "image");
-      return SAFE_LINK.test(href) ? `<a href="${escaped(href)}">${shown}</a>` : shown;
+      if (SAFE_LINK.test(href)) return `<a href="${escaped(href)}">${shown}</a>`;
+      const place = targetOf(href);
+      return place ? `<span data-picture="${escaped(place.path)}">${shown}</span>` : shown;
+    },
+    codespan({ text }) {
+      const place = placeOf(text);
+      return place ? `<code${placeAttributes(place)}>${escaped(text)}</code>` : false;
     },
     code({ text, lang }) {
       const name = /^[\w+#.-]{1,24}/.exec(lang ?? "")?.[0] ?? "";
+      if (name === "math" && text.trim()) return formulaHtml("p", text.trim(), text, true);
       return `<pre data-lang="${name}"><code>${escaped(text)}\n</code></pre>`;
+    },
+    blockquote(token) {
+      const { alert } = /** @type {QuoteToken} */ (token);
+      const inner = this.parser.parse(token.tokens);
+      if (!alert) return `<blockquote>${inner}</blockquote>`;
+      return `<blockquote data-alert="${alert.kind}"><p><b>${alert.name}</b></p>${inner}</blockquote>`;
     },
     checkbox({ checked }) {
       return `<span data-task="">${checked ? "☑" : "☐"}</span> `;
@@ -136,13 +155,65 @@ const marked = new Marked({
   },
 });
 
-/** Bounds what nests by blocks, before it is read. */
+marked.use({
+  extensions: [
+    {
+      name: "formula",
+      renderer: ({ raw, tex, isDisplay }) => formulaHtml("span", tex, raw, isDisplay),
+    },
+    {
+      name: "formula_block",
+      renderer: ({ raw, tex, isOpen }) => (isOpen ? plainHtml(raw) : formulaHtml("p", tex, raw.trim(), true)),
+    },
+    {
+      name: "footnote",
+      renderer({ label, tokens = [] }) {
+        return `<div data-note="${escaped(label)}">${this.parser.parse(tokens)}</div>`;
+      },
+    },
+    {
+      name: "note_reference",
+      renderer: ({ label }) => `<sup data-reference="${escaped(label)}">${escaped(label)}</sup>`,
+    },
+    {
+      name: "folded",
+      renderer({ isOpen, summary, tokens = [] }) {
+        const head = this.parser.parseInline(summary);
+        return `<details${isOpen ? ' open=""' : ""}><summary>${head}</summary>${this.parser.parse(tokens)}</details>`;
+      },
+    },
+  ],
+});
+
+/**
+ * A formula: its text, which is drawn later.
+ *
+ * @param {string} tag
+ * @param {string} tex
+ * @param {string} shown
+ * @param {boolean} isDisplay
+ */
+const formulaHtml = (tag, tex, shown, isDisplay) =>
+  `<${tag} data-tex="${escaped(tex)}"${isDisplay ? ' data-display=""' : ""}>${escaped(shown)}</${tag}>`;
+
+const placeAttributes = (/** @type {import("./places.js").Place} */ { path, line }) =>
+  ` data-file="${escaped(path)}"${line ? ` data-line="${line}"` : ""}`;
+
+/** Bounds what nests by blocks, before it is read; and reads what Markdown has beside CommonMark. */
 class BoundedTokenizer extends Tokenizer {
   #depth = 0;
+  #folds = 0;
 
   /** @param {string} source */
   blockquote(source) {
-    if (this.#depth < MAX_DEPTH) return this.#within(() => super.blockquote(source));
+    if (this.#depth < MAX_DEPTH) {
+      return this.#within(() => {
+        const quote = /** @type {QuoteToken | undefined} */ (super.blockquote(source));
+        const alert = quote && alertOf(quote.text);
+        if (quote && alert) Object.assign(quote, { alert, tokens: this.#blocks(alert.text) });
+        return quote;
+      });
+    }
     const raw = this.rules.block.blockquote.exec(source)?.[0].replace(/\n+$/, "");
     return raw === undefined
       ? undefined
@@ -161,6 +232,103 @@ class BoundedTokenizer extends Tokenizer {
     const cells = found[2].split("|").length * ((found[3] ?? "").split("\n").length + 1);
     if (cells <= MAX_CELLS) return super.table(source);
     return /** @type {any} */ (plainBlock(found[0].replace(/\n+$/, "")));
+  }
+
+  /**
+   * Blocks of HTML come before those that begin with any character; so do these.
+   *
+   * @param {string} source
+   */
+  html(source) {
+    return (
+      /** @type {any} */ (this.#formula(source) ?? this.#footnote(source) ?? this.#folded(source)) ?? super.html(source)
+    );
+  }
+
+  /** @param {string} source */
+  #formula(source) {
+    const found = formulaBlockAt(source);
+    return found && { type: "formula_block", ...found };
+  }
+
+  /** @param {string} source */
+  #footnote(source) {
+    const found = this.#depth < MAX_DEPTH ? footnoteAt(source) : null;
+    if (!found) return null;
+    const { raw, label, text } = found;
+    const key = noteKey(label);
+    this.lexer.tokens.links[key] ??= { href: "", title: null };
+    return { type: "footnote", raw, label, tag: key, href: "", tokens: this.#within(() => this.#blocks(text)) };
+  }
+
+  /** @param {string} source */
+  #folded(source) {
+    if (this.#depth >= MAX_DEPTH || this.#folds >= MAX_FOLDS) return null;
+    const found = foldedAt(source);
+    if (/^ {0,3}<details/i.test(source)) this.#folds++;
+    if (!found) return null;
+    const { raw, isOpen, summary, text } = found;
+    const tokens = this.#within(() => this.#blocks(text));
+    return { type: "folded", raw, isOpen, summary: this.lexer.inline(summary), tokens };
+  }
+
+  /**
+   * The blocks of a part, which are read as those of a text are.
+   *
+   * @param {string} text
+   */
+  #blocks(text) {
+    const { top } = this.lexer.state;
+    this.lexer.state.top = true;
+    try {
+      return this.lexer.blockTokens(text, []);
+    } finally {
+      this.lexer.state.top = top;
+    }
+  }
+
+  /**
+   * A formula or a footnote ends the paragraph before it.
+   *
+   * @param {string} source
+   */
+  paragraph(source) {
+    const token = super.paragraph(source);
+    if (!token) return token;
+    for (const { index } of token.raw.matchAll(/\n(?= {0,3}(?:\$\$|\\\[|\[\^))/g)) {
+      const rest = source.slice(index + 1);
+      if (!formulaBlockAt(rest) && !footnoteAt(rest)) continue;
+      const text = token.raw.slice(0, index);
+      return { ...token, raw: `${text}\n`, text, tokens: this.lexer.inline(text) };
+    }
+    return token;
+  }
+
+  /** @param {string} source */
+  escape(source) {
+    const found = /^[\\$]/.test(source) ? formulaAt(source) : null;
+    if (!found || found === "open") return super.escape(source);
+    return /** @type {any} */ ({ type: "formula", ...found });
+  }
+
+  /** @param {string} source */
+  link(source) {
+    const label = /^\[\^([^\]\s^[]{1,40})\](?!\()/.exec(source);
+    if (!label || !Object.hasOwn(this.lexer.tokens.links, noteKey(label[1]))) return super.link(source);
+    return /** @type {any} */ ({ type: "note_reference", raw: label[0], label: label[1] });
+  }
+
+  /**
+   * Text ends where a formula may begin.
+   *
+   * @param {string} source
+   */
+  inlineText(source) {
+    const token = super.inlineText(source);
+    const at = token?.raw.search(/(?<=[^\w$])\$/) ?? -1;
+    if (!token || at <= 0) return token;
+    const raw = token.raw.slice(0, at);
+    return { ...token, raw, text: raw };
   }
 
   /**

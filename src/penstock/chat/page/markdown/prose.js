@@ -11,7 +11,7 @@ import { harmless } from "../text/format.js";
 const WINDOW = 16_384; // characters that are read for blocks at a time
 const MAX_TEXT = 32_768; // characters of a block; more is shown as several
 const MAX_BLOCKS = 20_000; // all text behind them is plain
-const UNCUT = new Set(["code", "table", "html"]); // a part of them is not what the whole is
+const UNCUT = new Set(["code", "table", "html", "folded", "footnote", "formula_block"]); // a part of them is not what the whole is
 const SMALL = 20_000; // a text this short is drawn anew for each target of a reference link; others once, at the end
 const LOOSE = 60; // blocks that stand alone: most replies have no more. The others stand together, in parts,
 const PART = 40; // of so many, which are not laid out where they are far from the screen
@@ -53,9 +53,15 @@ export class Prose {
   /** @type {Timer} */
   #timer;
 
-  /** @param {HTMLElement} root */
-  constructor(root) {
+  #pictureUrl;
+
+  /**
+   * @param {HTMLElement} root
+   * @param {import("./blocks.js").PictureUrl | null} pictureUrl
+   */
+  constructor(root, pictureUrl = null) {
     this.#root = root;
+    this.#pictureUrl = pictureUrl;
   }
 
   /**
@@ -182,6 +188,7 @@ export class Prose {
       start += token.raw.length;
       if (token.type === "def") defs.push(token);
       if (token.type === "def" || token.type === "space") continue;
+      if (token.type === "footnote") defs.push(token);
       this.#define(defs.splice(0));
       blocks.push(block);
       const cut = UNCUT.has(token.type) && !token.plain ? 0 : cutOf(token);
@@ -263,7 +270,7 @@ export class Prose {
     if (block.shown !== shown || block.links !== links) {
       const token = shown === block.raw ? block.token : scan(shown)[0];
       if (block.shown === undefined || !token || !appendCode(block.node, block.before, token)) {
-        drawBlock(block.node, shown, this.#links, block.isPlain);
+        drawBlock(block.node, shown, this.#links, this.#pictureUrl, block.isPlain);
       }
     }
     Object.assign(block, { shown, links, isSettled: !block.isCompleted, before: null });

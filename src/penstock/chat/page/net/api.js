@@ -121,6 +121,10 @@ export const api = {
   create: (chat) => request("POST", "/api/chats", chat),
   /** The address of a chat as a file. @type {(id: string, form: string, hasDetails: boolean) => string} */
   exportUrl: (id, form, hasDetails) => `${chatUrl(id)}/export?form=${form}&details=${Number(hasDetails)}`,
+  /** Lines of a file in the directory of a chat. @type {(id: string, path: string, line: number) => Promise<Api.FileView>} */
+  file: (id, path, line) => request("GET", `${chatUrl(id)}/file?path=${encodeURIComponent(path)}&line=${line}`),
+  /** The address of a picture in the directory of a chat. @type {(id: string, path: string) => string} */
+  pictureUrl: (id, path) => `${chatUrl(id)}/picture?path=${encodeURIComponent(path)}`,
   /** What the agent of a turn does now. @type {(id: string, turn: number) => Promise<Api.AgentActivity>} */
   activity: (id, turn) => request("GET", `${chatUrl(id)}/turns/${turn}/activity`),
   /** @type {(id: string, changes: Api.Changes) => Promise<Api.ChatView>} */

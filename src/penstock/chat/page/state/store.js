@@ -36,6 +36,7 @@ import { machinesOf } from "./machines.js";
  * @property {boolean} drawer
  * @property {OpenDialog | null} dialog
  * @property {OpenChat | null} session  The chat that is open.
+ * @property {import("./files.js").OpenFile | null} file  The file that is open beside the thread.
  * @property {ReadonlySet<string> | null} selection  The chats that are selected; null: the list is not for selecting now.
  */
 
@@ -53,6 +54,7 @@ export const state = {
   drawer: false,
   dialog: null,
   session: null,
+  file: null,
   selection: null,
 };
 

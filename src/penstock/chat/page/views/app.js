@@ -1,7 +1,9 @@
 // The whole page: the list of chats, and what the address names.
 
+import { Lazy } from "../components/lazy.js";
 import { html, Icon, useEffect } from "../components/ui.js";
 import { showAttention } from "../state/attention.js";
+import { shownFile } from "../state/files.js";
 import { set, useApp } from "../state/store.js";
 import { ChatPage } from "./chat.js";
 import { ChatList } from "./chat-list.js";
@@ -15,6 +17,8 @@ const RunPage = lazy(async () => (await import("./run.js")).RunPage);
 const Dialogs = lazy(async () => (await import("./dialogs.js")).Dialogs, { isBeside: true });
 
 /** @typedef {import("../state/store.js").State} State */
+
+const filePane = async () => (await import("./file-pane.js")).FilePane;
 
 /** @param {{ app: State }} props */
 function Page({ app }) {
@@ -50,9 +54,10 @@ export function App() {
   }, [app.drawer]);
   if (app.signedIn === false) return html`<${SignedOut} problem=${app.problem} />`;
   if (app.signedIn === null) return html`<${Loading} />`;
+  const file = shownFile();
   return html`
     <a class="skip" href="#main" onClick=${skipToConversation}>Skip to the conversation</a>
-    <div class=${`shell ${app.drawer ? "drawer-open" : ""}`}>
+    <div class=${`shell ${app.drawer ? "drawer-open" : ""} ${file ? "has-file" : ""}`}>
       <${ChatList} app=${app} />
       <div class="veil" onClick=${() => set({ drawer: false })}></div>
       <main id="main" tabindex="-1" inert=${app.drawer}>
@@ -68,6 +73,7 @@ export function App() {
         </button>
         <${Page} app=${app} />
       </main>
+      ${file && html`<${Lazy} load=${filePane} props=${{ file }} />`}
     </div>
     ${app.dialog && html`<${Dialogs} app=${app} />`}
   `;

@@ -1,6 +1,6 @@
 // A chat: its thread, and the field for the next message.
 
-import { listenForCopies } from "../markdown/blocks.js";
+import { listenForCopies, listenForPlaces } from "../markdown/blocks.js";
 import { LATEST, placeOf, StickToEnd } from "../components/scroll.js";
 import {
   Coded,
@@ -24,6 +24,7 @@ import { outbox } from "../net/outbox.js";
 import { ChatSession } from "../state/chat-session.js";
 import { changeChat, placeName } from "../state/actions.js";
 import { readTabObject, write } from "../state/storage.js";
+import { openFile } from "../state/files.js";
 import { held, isTakenBack, openQuestion, running, waits } from "../state/reducer.js";
 import { isUndecided, setNotifying } from "../state/notifications.js";
 import { areSeveral, decidesAbout, isReader, otherPerson } from "../state/people.js";
@@ -352,6 +353,7 @@ export function useStickToEnd(id, scroller, content, onChange) {
     });
     stick.current = made;
     listenForCopies(content.current);
+    listenForPlaces(content.current, (path, line) => openFile(id, path, line));
     document.addEventListener(LATEST, pin);
     return () => {
       document.removeEventListener(LATEST, pin);

@@ -3,7 +3,7 @@
 import { Boundary, html, Icon, Status, useEffect, useLayoutEffect, useRef, useState } from "../components/ui.js";
 import { Plan } from "../components/plan.js";
 import { Diffs } from "../components/diff.js";
-import { listenForCopies } from "../markdown/blocks.js";
+import { listenForCopies, listenForPlaces } from "../markdown/blocks.js";
 import { Prose } from "../markdown/prose.js";
 import { api, messageOf, statusOf } from "../net/api.js";
 import { chatPath, runPath } from "../state/router.js";
@@ -104,7 +104,9 @@ function Content({ details, load }) {
   const root = useRef(/** @type {HTMLElement | null} */ (null));
   const [isFailedOnly, setFailedOnly] = useState(false);
   useLayoutEffect(() => {
-    if (root.current) listenForCopies(root.current);
+    if (!root.current) return;
+    listenForCopies(root.current);
+    listenForPlaces(root.current);
   }, []);
   const open = (/** @type {boolean} */ isOpen) => () => {
     for (const it of root.current?.querySelectorAll("details") ?? []) it.open = isOpen;

@@ -16,6 +16,7 @@ import {
   Wrong,
 } from "../components/ui.js";
 import { Prose } from "../markdown/prose.js";
+import { api } from "../net/api.js";
 import { otherPerson } from "../state/people.js";
 import { chatOf, openDialog } from "../state/store.js";
 import { ALLOWED_NOW, canGoOn, GO_ON, outcomeText, refusedTexts } from "../text/copy.js";
@@ -117,7 +118,7 @@ function Answer({
   const text = isDone ? turn.message : turn.reply;
   const outcome = isDone ? outcomeText(turn) : "";
   return html`<div class="answer" aria-live="off" aria-busy=${!isDone}>
-    ${text ? html`<${Reply} text=${text} isGrowing=${!isDone} isCut=${isDone && turn.outcome !== "ok"} />` : null}
+    ${text ? html`<${Reply} text=${text} isGrowing=${!isDone} isCut=${isDone && turn.outcome !== "ok"} chat=${chat} />` : null}
     ${!isDone && isUnkept && html`<p class="outcome" data-outcome="unkept">This cannot be kept now.</p>`}
     ${
       !isDone &&
@@ -187,11 +188,11 @@ function PlainTurn({ turn, isFar }) {
   </article>`;
 }
 
-/** @param {{ text: string, isGrowing: boolean, isCut: boolean }} props */
-export function Reply({ text, isGrowing, isCut }) {
+/** @param {{ text: string, isGrowing: boolean, isCut: boolean, chat?: string }} props */
+export function Reply({ text, isGrowing, isCut, chat = "" }) {
   const plain = () => html`<${Plain} text=${text} isGrowing=${isGrowing} />`;
   return html`<${Boundary} of=${text} plain=${plain}>
-    <${Markdown} text=${text} isGrowing=${isGrowing} isCut=${isCut} />
+    <${Markdown} text=${text} isGrowing=${isGrowing} isCut=${isCut} chat=${chat} />
   <//>`;
 }
 
@@ -203,15 +204,18 @@ function Plain({ text, isGrowing }) {
 }
 
 /**
- * `isCut`: it ends where it was cut off, so its end may be half written for good.
+ * `isCut`: it ends where it was cut off, so its end may be half written for good. `chat`: "" where files are not shown.
  *
- * @param {{ text: string, isGrowing: boolean, isCut: boolean }} props
+ * @param {{ text: string, isGrowing: boolean, isCut: boolean, chat: string }} props
  */
-function Markdown({ text, isGrowing, isCut }) {
+function Markdown({ text, isGrowing, isCut, chat }) {
   const root = useRef(/** @type {HTMLElement | null} */ (null));
   const prose = useRef(/** @type {Prose | null} */ (null));
   useLayoutEffect(() => {
-    prose.current ??= new Prose(/** @type {HTMLElement} */ (root.current));
+    prose.current ??= new Prose(
+      /** @type {HTMLElement} */ (root.current),
+      chat ? (path) => api.pictureUrl(chat, path) : null,
+    );
     prose.current.show(text, isGrowing || isCut, !isGrowing);
   }, [text, isGrowing, isCut]);
   useLayoutEffect(() => () => prose.current?.close(), []);

@@ -1,0 +1,154 @@
+"""Files of a chat's directory, read for clients: a part of a text file, or a picture.
+
+A path comes from a client, who has it from the text of an agent. It leads to a regular file in the directory, with all
+links resolved, or nowhere. An agent may replace any part of the path meanwhile: the resolved path is opened folder by
+folder, without following links.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable
+
+import msgspec
+
+from penstock.chat.errors import ChatError, Invalid
+
+MAX_PATH_BYTES = 4096
+"""Bytes of the longest path, as Linux has it."""
+
+MAX_TEXT_BYTES = 4 * 1024 * 1024
+"""Bytes of the largest text file: all of it is read to count its lines."""
+
+MAX_PICTURE_BYTES = 16 * 1024 * 1024
+"""Bytes of the largest picture; a photograph has less."""
+
+SHOWN_LINES = 4000
+"""Lines that are sent of a file, around the one that was asked for: more than a person reads, and soon drawn."""
+
+MAX_LINE_CHARACTERS = 2000
+"""Characters that are sent of a line."""
+
+PICTURES = (
+    (b"\x89PNG\r\n\x1a\n", 0, "image/png"),
+    (b"\xff\xd8\xff", 0, "image/jpeg"),
+    (b"GIF87a", 0, "image/gif"),
+    (b"GIF89a", 0, "image/gif"),
+    (b"WEBP", 8, "image/webp"),
+)
+"""First bytes of pictures, where they are, and the media type. SVG is a program, and is not a picture here."""
+
+
+class NoSuchFile(ChatError):
+    """The directory has no such file, or none that may be read."""
+
+    code = "not_found"
+    status = 404
+
+    def __init__(self) -> None:
+        super().__init__("there is no such file in the directory of this chat")
+
+
+class UnreadableFile(ChatError):
+    """The file is of another kind, or too large."""
+
+    code = "conflict"
+    status = 409
+
+
+class FileView(msgspec.Struct):
+    """Part of a text file."""
+
+    path: str
+    """Path in the directory of the chat, with links resolved."""
+    first: int
+    """Number of the first line in `lines`."""
+    lines: list[str]
+    total: int
+    """Number of lines of the file."""
+
+
+def read_text(root: str, path: str, line: int, hidden: Iterable[str] = ()) -> FileView:
+    """Return the lines of a file around a line; 0 stands for the first.
+
+    Raises:
+        Invalid: it cannot be a path.
+        NoSuchFile: the directory `root` has no such file, or it is in one of the paths `hidden`.
+        UnreadableFile: it is not text, or too large.
+    """
+    name, data = _read(root, path, MAX_TEXT_BYTES, hidden)
+    if b"\0" in data:
+        raise UnreadableFile("the file is not text")
+    lines = data.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
+    if lines[-1] == "" and len(lines) > 1:
+        lines.pop()
+    first = max(0, min(line - SHOWN_LINES // 2, len(lines) - SHOWN_LINES))
+    shown = [it[:MAX_LINE_CHARACTERS] for it in lines[first : first + SHOWN_LINES]]
+    return FileView(name, first + 1, shown, len(lines))
+
+
+def read_picture(root: str, path: str, hidden: Iterable[str] = ()) -> tuple[bytes, str]:
+    """Return a picture and its media type, which its first bytes decide.
+
+    Raises:
+        Invalid: it cannot be a path.
+        NoSuchFile: the directory `root` has no such file, or it is in one of the paths `hidden`.
+        UnreadableFile: it is not a picture, or too large.
+    """
+    _, data = _read(root, path, MAX_PICTURE_BYTES, hidden)
+    for begin, at, media in PICTURES:
+        if data.startswith(begin, at) and (media != "image/webp" or data.startswith(b"RIFF")):
+            return data, media
+    raise UnreadableFile("the file is not a picture", expected="PNG, JPEG, GIF or WebP")
+
+
+def _read(root: str, path: str, most: int, hidden: Iterable[str]) -> tuple[str, bytes]:
+    """Return the path of a file below the directory, and its content."""
+    if not path or "\0" in path or len(os.fsencode(path)) > MAX_PATH_BYTES:
+        raise Invalid("this cannot be the path of a file")
+    real_root = os.path.realpath(root)
+    real = os.path.realpath(os.path.join(root, path))
+    name = os.path.relpath(real, real_root)
+    is_moved = real_root != root  # the chat has its directory with links resolved: this one became a link later
+    if is_moved or not _is_inside(real, real_root) or any(_is_inside(real, os.path.realpath(it)) for it in hidden):
+        raise NoSuchFile
+    try:
+        fd = _opened(real_root, name)
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise NoSuchFile
+            with open(fd, "rb", closefd=False) as file:
+                data = file.read(most + 1)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise NoSuchFile from error
+    if len(data) > most:
+        raise UnreadableFile("the file is too large", expected=f"at most {most // 1024 // 1024} MB")
+    return name, data
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _opened(root: str, name: str) -> int:
+    """Open a file below a directory without following any link; nothing is waited for, also not the end of a pipe.
+
+    Raises:
+        OSError: there is no such file, or a link is in its path.
+    """
+    *folders, last = name.split("/")
+    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for folder in folders:
+            if folder in ("..", "."):
+                raise OSError(errno.ELOOP, "the path leads out")
+            inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+        return os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=fd)
+    finally:
+        os.close(fd)
