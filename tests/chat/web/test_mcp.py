@@ -21,6 +21,7 @@ from served import AGENTS, RECORDINGS, SECONDS, held_and_asking
 from waiting import until
 
 from penstock.cli.mcp import tools
+from penstock.cli.mcp.server import Call
 from penstock.run.locks import holder
 
 REPLY: str = json.loads((RECORDINGS / "thinktools" / "expected.json").read_text("utf-8"))["reply"]
@@ -253,6 +254,59 @@ def test_the_client_leaves(client: Callable[..., Client], folder: Path) -> None:
     assert one.leave() == 0
     until(lambda: sorted(states(folder).values()) == ["idle", "running"])
     assert states(folder)[kept] == "running"
+
+
+def given_up(one: Client, **arguments: Any) -> int:
+    """The id of a call that works, which its client then gives up."""
+    meta = {"progressToken": 5}
+    asked = one.begin("tools/call", {"name": "ask_agent", "arguments": {"prompt": "Hello", **arguments}, "_meta": meta})
+    until(lambda: any(it.get("params", {}).get("progressToken") == 5 for it in one.told))
+    given = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": asked}}
+    one.send(json.dumps(given).encode() + b"\n")
+    return asked
+
+
+@pytest.mark.slow
+def test_the_client_gives_up_and_leaves(client: Callable[..., Client], folder: Path) -> None:
+    """The turn is stopped, though the client closes the connection and ends the server as soon as it can."""
+    one = Client(folder, "--trust", "--agent=held")
+    given_up(one)
+    one.end(signal.SIGTERM)
+    until(lambda: [*states(folder).values()] == ["idle"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gives_up", [False, True])
+def test_the_client_kills_the_server(client: Callable[..., Client], folder: Path, gives_up: bool) -> None:
+    """The turn is stopped by the server of the chats, which sees that nobody waits for it. One that was started goes on."""
+    one = Client(folder, "--trust", "--agent=held")
+    kept = one.call("start_turn", prompt="Hello")["structuredContent"]["chat"]
+    until(lambda: states(folder)[kept] == "running")
+    if gives_up:
+        given_up(one)
+    else:
+        one.begin("tools/call", {"name": "ask_agent", "arguments": {"prompt": "Hello"}, "_meta": {"progressToken": 5}})
+        until(lambda: any("progressToken" in it.get("params", {}) for it in one.told))
+    assert one.end(signal.SIGKILL) == -signal.SIGKILL
+    until(lambda: sorted(states(folder).values()) == ["idle", "running"])
+    assert states(folder)[kept] == "running"
+
+
+def test_a_call_that_is_given_up_is_heard_of_at_once() -> None:
+    """The thread that answers it is woken, and does not look again and again."""
+    call = Call(None)
+    woken = threading.Event()
+
+    def wait() -> None:
+        assert call.steps.get(timeout=SECONDS) is None
+        woken.set()
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    call.cancel()
+    assert woken.wait(SECONDS)
+    assert call.is_cancelled
+    waiting.join()
 
 
 @pytest.mark.slow

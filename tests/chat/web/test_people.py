@@ -36,7 +36,7 @@ OWNERS = {
     "stop_run", "land_run", "message_run", "run_events",
 }  # fmt: skip
 READS = {"chat", "turns", "details", "trajectory", "turn_entries", "activity", "export", "events", "picture"}
-WRITES = {"file", "change", "prompt", "stop", "release", "answer"}
+WRITES = {"file", "change", "prompt", "stop", "release", "answer", "followed_entries"}
 DECIDES = {"delete", "share", "revoke_share"}
 
 

@@ -374,6 +374,13 @@ class Api:
 
     async def turn_entries(self, request: Request, chat: str, turn: int) -> ASGIApp:
         """Return the entries of a turn as a stream, which ends with the turn."""
+        return await self._entries(request, chat, turn, stops=False)
+
+    async def followed_entries(self, request: Request, chat: str, turn: int, body: schemas.NoBody) -> ASGIApp:
+        """Return the entries of a turn as `turn_entries`; the turn is stopped when its last client has left."""
+        return await self._entries(request, chat, turn, stops=True)
+
+    async def _entries(self, request: Request, chat: str, turn: int, *, stops: bool) -> ASGIApp:
         from penstock.chat.web.doors.turn_entries import TurnEntries
         from penstock.chat.web.foreign_turns import ForeignTurn
 
@@ -386,7 +393,7 @@ class Api:
         if view.finalized:
             whole = await asyncio.to_thread(lambda: mapper.take(rows) + mapper.close(""))
             return Response(whole, headers=NO_STORE, media_type="text/event-stream")
-        return self.foreign_turns.respond(request, ForeignTurn(chat, turn), mapper, stops=False)
+        return self.foreign_turns.respond(request, ForeignTurn(chat, turn), mapper, stops=stops)
 
     async def file(self, request: Request, chat: str) -> Response:
         """Return lines of a text file in the directory of a chat."""

@@ -48,15 +48,15 @@ INSTRUCTIONS = (
     "do not see this conversation, so a prompt has to say all that is needed."
 )
 PROGRESS_SECONDS = 1.0
-"""Seconds between two notifications of progress."""
+"""Seconds between two notifications of progress, and the longest wait for the next step of a turn."""
 REPEAT_SECONDS = 15.0
 """Seconds after which the same is told again, for a client that gives up a silent call."""
 ASKS = "It asks a person, on the page of penstock serve"
 """Progress while a question waits."""
 MAX_PROGRESS_CHARS = 200
 """Characters of a progress message that Claude Code shows."""
-LEAVE_SECONDS = 2.0
-"""Seconds to stop what is being answered when the client has gone."""
+LEAVE_SECONDS = 10.0
+"""Seconds to stop what is being answered when the client has gone. The server stops what is left then."""
 
 
 class Call:
@@ -65,9 +65,17 @@ class Call:
     def __init__(self, token: str | int | None) -> None:
         self.token = token
         """Token of the client for notifications of progress; None if it wants none."""
-        self.cancelled: threading.Event = threading.Event()
+        self.is_cancelled: bool = False
+        """True once the client has given up the call."""
         self.said: int = 0
         """Notifications of progress that were sent."""
+        self.steps: Queue[TurnStep | PenstockError | None] = Queue()
+        """Steps of the turn that it follows, the error that ended them if any, and None after the last one."""
+
+    def cancel(self) -> None:
+        """Note that the client has given up the call, and wake the thread that answers it."""
+        self.is_cancelled = True
+        self.steps.put(None)
 
 
 class ToolServer:
@@ -98,8 +106,11 @@ class ToolServer:
             signal.signal(number, signal.default_int_handler)
         with contextlib.suppress(KeyboardInterrupt):
             self._peer.serve()
+        # The next signal of an impatient client does not end this before its turns are stopped.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         for call in list(self._calls.values()):
-            call.cancelled.set()
+            call.cancel()
         self._peer.wait(LEAVE_SECONDS)
 
     # --- the protocol ---
@@ -154,7 +165,7 @@ class ToolServer:
             id = params.get("requestId")
             call = self._calls.get(id) if isinstance(id, str | int) else None
             if call is not None:
-                call.cancelled.set()
+                call.cancel()
 
     def _call(self, id: str | int, params: dict[str, Any]) -> Work:
         name, meta = params.get("name"), params.get("_meta")
@@ -290,16 +301,19 @@ class ToolServer:
     ) -> dict[str, Any]:
         """Follow a turn to its end, or for some seconds, and return the result of the call.
 
-        A client that gives up the call stops the turn if it `stops`.
+        If it `stops`, a turn whose reply is no longer waited for is stopped before this returns or raises.
 
         Raises:
             Unanswered: the client has given up.
         """
         fold = TurnFold(turn)
-        status = self._follow(chat, turn, fold, call, None if seconds is None else time.monotonic() + seconds)
-        if call.cancelled.is_set():
+        end = None if seconds is None else time.monotonic() + seconds
+        try:
+            status = self._follow(chat, turn, fold, call, end, stops=stops)
+        finally:
             if stops and fold.completed is None:
                 self._stop(chat, turn)
+        if call.is_cancelled:
             raise Unanswered
         facts: dict[str, Any] = {"chat": chat, "turn": turn, "state": "working"}
         if fold.completed is None:
@@ -316,15 +330,15 @@ class ToolServer:
         text = "\n\n".join(filter(None, (ended.message, failure and f"[{failure}]")))
         return {**_said(text or "(no reply)"), "structuredContent": facts, "isError": failure is not None}
 
-    def _follow(self, chat: str, turn: int, fold: TurnFold, call: Call, end: float | None) -> str:
+    def _follow(self, chat: str, turn: int, fold: TurnFold, call: Call, end: float | None, *, stops: bool) -> str:
         """Follow a turn until it has ended, the time is up or the client gives up; return what it does then."""
-        steps = self._steps(chat, turn)
+        self._read(chat, turn, call.steps, stops=stops)
         status, said, said_at = "Working…", "", -PROGRESS_SECONDS
         asked = ""
-        while not call.cancelled.is_set() and (end is None or time.monotonic() < end):
+        while not call.is_cancelled and (end is None or time.monotonic() < end):
             left = PROGRESS_SECONDS if end is None else min(PROGRESS_SECONDS, max(0.0, end - time.monotonic()))
             try:
-                step = steps.get(timeout=left)
+                step = call.steps.get(timeout=left)
             except Empty:
                 step = TurnStep([])
             if step is None:
@@ -344,20 +358,18 @@ class ToolServer:
                 self._report(call, line)
         return status
 
-    def _steps(self, chat: str, turn: int) -> Queue[TurnStep | PenstockError | None]:
-        """Return the steps of a turn as they come, the error that ended them if any, and None after its end."""
-        steps: Queue[TurnStep | PenstockError | None] = Queue()
+    def _read(self, chat: str, turn: int, steps: Queue[TurnStep | PenstockError | None], *, stops: bool) -> None:
+        """Put the steps of a turn as they come, the error that ended them if any, and None after its end."""
 
         def read() -> None:
             try:
-                for step in self._link.follow(chat, turn):
+                for step in self._link.follow(chat, turn, stops=stops):
                     steps.put(step)
                 steps.put(None)
             except PenstockError as error:
                 steps.put(error)
 
         threading.Thread(target=read, daemon=True).start()
-        return steps
 
     def _asked(self, chat: str, question: str) -> None:
         """Leave a question to a person at the page; reject it where there is none. The client never answers it."""

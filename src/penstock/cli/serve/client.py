@@ -112,9 +112,9 @@ class ServerClient:
         """Return the lines of an answer in NDJSON; raise the errors of `ask`."""
         return [msgspec.Raw(line) for line in self._answer("GET", path).splitlines()]
 
-    def stream(self, path: str) -> Iterator[bytes]:
+    def stream(self, path: str, method: str = "GET") -> Iterator[bytes]:
         """Yield the lines of a stream, without their ends, until it ends or is cut; raise the errors of `ask`."""
-        with self._opened(path) as response:
+        with self._opened(path, method) as response:
             while line := response.readline(MAX_ANSWER_BYTES):
                 yield line.rstrip(b"\n")
 
@@ -125,11 +125,11 @@ class ServerClient:
                 yield part
 
     @contextmanager
-    def _opened(self, path: str) -> Iterator[http.client.HTTPResponse]:
+    def _opened(self, path: str, method: str = "GET") -> Iterator[http.client.HTTPResponse]:
         """Yield an answer that is read as it comes; failures to read it are raised as the errors of `ask`."""
         connection = self._connection(STREAM_SECONDS)
         try:
-            connection.request("GET", path, headers=self._headers())
+            connection.request(method, path, None if method == "GET" else b"{}", self._headers())
             response = connection.getresponse()
             if response.status >= http.HTTPStatus.BAD_REQUEST:
                 raise _problem(response.status, response.read(MAX_ANSWER_BYTES))

@@ -112,10 +112,11 @@ class ServerLink:
         body = {"id": question, "answer": answer}
         self.client().ask("POST", f"/api/chats/{chat}/questions", dict[str, int], body)
 
-    def follow(self, chat: str, turn: int, after: int = 0) -> Iterator[TurnStep]:
+    def follow(self, chat: str, turn: int, after: int = 0, *, stops: bool = False) -> Iterator[TurnStep]:
         """Yield the entries of a turn from one on, until its end; a stream that is cut is continued.
 
-        There is a step at least every 15 seconds, with or without an entry.
+        There is a step at least every 15 seconds, with or without an entry. `stops`: the server stops the turn if this
+        process ends first and nobody else follows the chat.
 
         Raises:
             UsageError: the chat was deleted, or there is no such turn.
@@ -124,7 +125,7 @@ class ServerLink:
         end, pause, was_live = time.monotonic() + PATIENCE_SECONDS, PAUSE_SECONDS, False
         while True:
             try:
-                for name, number, data in self._events(chat, turn, after):
+                for name, number, data in self._events(chat, turn, after, "POST" if stops else "GET"):
                     end, pause = time.monotonic() + PATIENCE_SECONDS, PAUSE_SECONDS
                     if name == "end":
                         return
@@ -147,9 +148,9 @@ class ServerLink:
             time.sleep(pause)
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
-    def _events(self, chat: str, turn: int, after: int) -> Iterator[tuple[str, int | None, bytes]]:
+    def _events(self, chat: str, turn: int, after: int, method: str) -> Iterator[tuple[str, int | None, bytes]]:
         name, number, data = "", None, b""
-        for line in self.client().stream(f"/api/chats/{chat}/turns/{turn}/entries?after={after}"):
+        for line in self.client().stream(f"/api/chats/{chat}/turns/{turn}/entries?after={after}", method):
             field, _, value = line.partition(b": ")
             if field == b"event":
                 name = value.decode()
