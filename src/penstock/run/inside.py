@@ -7,7 +7,7 @@ the guard, which is below the process that runs the loop. Where there is no /pro
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from penstock.run.process import MARK
 
@@ -28,17 +28,13 @@ MAX_ANCESTORS = 1_000
 """Ancestors that are looked at: a bound for a table of processes that changes meanwhile."""
 
 
-def ancestors() -> tuple[int, ...]:
-    """Return the ids of the processes above this one, the nearest first; empty where there is no /proc."""
+def ancestors(pid: int | None = None) -> tuple[int, ...]:
+    """Return the ids of the processes above `pid`, or this one, the nearest first; empty where there is no /proc."""
     found: list[int] = []
-    pid = os.getppid()
-    while pid > 0 and len(found) < MAX_ANCESTORS:
-        found.append(pid)
-        try:
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                pid = int(file.read().rpartition(b")")[2].split()[1])
-        except (OSError, IndexError, ValueError):
-            break
+    above = os.getppid() if pid is None else _parent(pid)
+    while above > 0 and len(found) < MAX_ANCESTORS:
+        found.append(above)
+        above = _parent(above)
     return tuple(found)
 
 
@@ -48,32 +44,86 @@ def depth(environ: Mapping[str, str]) -> int:
     return int(given) if given.isdecimal() and len(given) < 5 else 0
 
 
+def own_depth() -> int:
+    """Return the depth of this process: the greatest of its environment and those of its ancestors."""
+    return max(depth(os.environ), *(depth(_environ(pid)) for pid in ancestors()), 0)
+
+
+def depth_of_peer(pid: int) -> int:
+    """Return the depth of a process that has connected to a Unix socket, as `own_depth`.
+
+    One that has ended while its connection lives hides who it was, so it is `MAX_DEPTH`.
+    """
+    if not os.path.exists(f"/proc/{pid}"):
+        return MAX_DEPTH if os.path.exists("/proc/self") else 0
+    return max(depth(_environ(each)) for each in (pid, *ancestors(pid)))
+
+
 def depth_of_client(port: int, server_port: int) -> int:
     """Return the depth of the process of this machine that has connected to a server; 0 if it is not found.
 
-    Of the processes with a depth, it is the one that has the socket of this `port`.
+    Of the processes below agents, it is the one that has the socket of this `port`. A process can hide what it has
+    open: if no other process has a socket of this user, such a process below an agent is taken for the client.
     """
-    sockets = {b"socket:[%b]" % inode for inode in _sockets(port, server_port)}
-    try:
-        names = os.listdir("/proc") if sockets else []
-    except OSError:
+    sockets = _sockets(port, server_port)
+    if not sockets:
         return 0
-    found = 0
-    for name in filter(str.isdecimal, names):
-        try:
-            with open(f"/proc/{name}/environ", "rb") as file:
-                words = (os.fsdecode(word).partition("=") for word in file.read().split(b"\0"))
-            of_process = depth({name: value for name, _, value in words})
-            if of_process > found and _has_socket(name, sockets):
-                found = of_process
-        except OSError:
-            continue  # it has ended, or belongs to another user
+    depths = _depths()
+    found, hidden = 0, 0
+    for pid in (pid for pid, each in depths.items() if each):
+        has_it = _has_socket(pid, sockets.keys())
+        if has_it:
+            found = max(found, depths[pid])
+        elif has_it is None:
+            hidden = max(hidden, depths[pid])
+    if found or not hidden or os.geteuid() not in sockets.values():
+        return found
+    return 0 if any(_has_socket(pid, sockets.keys()) for pid, each in depths.items() if not each) else hidden
+
+
+def _depths() -> dict[int, int]:
+    """Return the processes of this machine with their depths, as `own_depth`."""
+    parents: dict[int, int] = {}
+    own: dict[int, int] = {}
+    try:
+        pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return {}
+    for pid in pids:
+        parents[pid], own[pid] = _parent(pid), depth(_environ(pid))
+    found: dict[int, int] = {}
+    for pid in pids:
+        line = [pid]
+        while parents.get(line[-1], 0) > 0 and line[-1] not in found and len(line) < MAX_ANCESTORS:
+            line.append(parents[line[-1]])
+        below = 0
+        for each in reversed(line):
+            below = found[each] = max(below, own.get(each, 0), found.get(each, 0))
     return found
 
 
-def _sockets(port: int, server_port: int) -> set[bytes]:
-    """Return the inodes of the sockets that are connected from one port to another."""
-    found = set()
+def _parent(pid: int) -> int:
+    """Return the id of the process above one; 0 if there is none, or it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def _environ(pid: int) -> dict[str, str]:
+    """Return the environment of a process; empty for one that has ended, or belongs to another user."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            words = (os.fsdecode(word).partition("=") for word in file.read().split(b"\0"))
+    except OSError:
+        return {}
+    return {name: value for name, _, value in words}
+
+
+def _sockets(port: int, server_port: int) -> dict[bytes, int]:
+    """Return the sockets that are connected from one port to another, with their users."""
+    found: dict[bytes, int] = {}
     for table in ("tcp", "tcp6"):
         try:
             with open(f"/proc/net/{table}", "rb") as file:
@@ -81,13 +131,21 @@ def _sockets(port: int, server_port: int) -> set[bytes]:
         except OSError:
             continue
         ends = (b":%04X" % port, b":%04X" % server_port)
-        found |= {row[9] for row in rows if len(row) > 9 and row[1].endswith(ends[0]) and row[2].endswith(ends[1])}
+        rows = [row for row in rows if len(row) > 9 and row[1].endswith(ends[0]) and row[2].endswith(ends[1])]
+        found |= {b"socket:[%b]" % row[9]: int(row[7]) for row in rows}
     return found
 
 
-def _has_socket(pid: str, sockets: set[bytes]) -> bool:
+def _has_socket(pid: int, sockets: Collection[bytes]) -> bool | None:
+    """Return whether a process has one of these sockets; None if it does not show what it has open."""
     folder = f"/proc/{pid}/fd".encode()
-    for name in os.listdir(folder):
+    try:
+        names = os.listdir(folder)
+    except PermissionError:
+        return None
+    except OSError:
+        return False  # it has ended
+    for name in names:
         try:
             if os.readlink(folder + b"/" + name) in sockets:
                 return True
@@ -100,12 +158,7 @@ def marks() -> frozenset[str]:
     """Return what started this process: `run` for an agent, `loop ID` for an agent or a check of a loop."""
     found = _marks_of(os.environ)
     for pid in ancestors():
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                words = (os.fsdecode(word).partition("=") for word in file.read().split(b"\0"))
-        except OSError:
-            continue  # it has ended, or belongs to another user
-        found |= _marks_of({name: value for name, _, value in words})
+        found |= _marks_of(_environ(pid))
     return frozenset(found)
 
 

@@ -278,7 +278,7 @@ def test_the_client_gives_up_and_leaves(client: Callable[..., Client], folder: P
 @pytest.mark.slow
 @pytest.mark.parametrize("gives_up", [False, True])
 def test_the_client_kills_the_server(client: Callable[..., Client], folder: Path, gives_up: bool) -> None:
-    """The turn is stopped by the server of the chats, which sees that nobody waits for it. One that was started goes on."""
+    """The turn is stopped by the server of the chats, as nobody waits for it. One that was started goes on."""
     one = Client(folder, "--trust", "--agent=held")
     kept = one.call("start_turn", prompt="Hello")["structuredContent"]["chat"]
     until(lambda: states(folder)[kept] == "running")
@@ -376,12 +376,13 @@ def test_it_is_trusted_by_its_user_alone(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_an_agent_below_an_agent(folder: Path) -> None:
-    """It cannot ask for another one without end."""
+    """It cannot ask for another one without end, also if it starts the program without its own environment."""
     words = [sys.executable, "-m", "penstock", "mcp", f"--data={folder / 'data'}"]
     env = {**os.environ, "PENSTOCK_DEPTH": "2"}
-    done = subprocess.run(words, input=b"", capture_output=True, env=env, timeout=SECONDS, check=False)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert b"an agent asks for another one" in done.stderr
+    for start in (words, ["sh", "-c", 'env -u PENSTOCK_DEPTH "$@"; exit $?', "-", *words]):
+        done = subprocess.run(start, input=b"", capture_output=True, env=env, timeout=SECONDS, check=False)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"an agent asks for another one" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -40,6 +40,11 @@ adapter = "claude"
 command = ["sh", "-c", "echo $PENSTOCK_DEPTH >> DEPTHS; exec $0 $@", "{sys.executable}", "-S", "{PLAYER}",
     "{RECORDINGS / "text"}", "--speed=0"]
 adapter = "claude"
+
+[agents.hiding]
+command = ["{sys.executable}", "-S", "{TESTS / "support" / "hiding_agent.py"}", "FOLDER",
+    "{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS / "text"}", "--speed=0"]
+adapter = "claude"
 """
 
 REPLY: str = json.loads((RECORDINGS / "thinktools" / "expected.json").read_text("utf-8"))["reply"]
@@ -65,6 +70,7 @@ def home(tmp_path: Path, page: Path) -> Iterator[Callable[[], Gateway]]:
 
     def start() -> Gateway:
         more = MORE.replace("HELD", str(tmp_path / "go")).replace("DEPTHS", str(tmp_path / "depths"))
+        more = more.replace("FOLDER", str(tmp_path))
         (tmp_path / "agents.toml").write_text(AGENTS + more)
         started.append(Gateway(tmp_path, page))
         return started[-1]
@@ -464,6 +470,19 @@ def test_agents_do_not_ask_for_agents_for_ever(gateway: Gateway) -> None:
     assert [answer[:3] for answer in answers] == ["200", "200", "403", "200"]
     assert "an agent asks for another one" in answers[2]
     assert (gateway.folder / "depths").read_text().split() == ["1", "2", "1"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs /proc")
+def test_an_agent_that_hides_does_not_ask_for_ever(gateway: Gateway) -> None:
+    """Each run asks for the next one, by a process with an empty environment that has left its parents."""
+    body = json.dumps({"model": "hiding", "messages": HELLO})
+    (gateway.folder / "request").write_text(json.dumps([f"{gateway.url}/v1/chat/completions", body, TOKEN]))
+    answer = post(gateway, {"model": "hiding", "messages": HELLO})
+    assert answer.status_code == 200
+    assert (gateway.folder / "depths").read_text().split() == ["1", "2"]
+    assert "an agent asks for another one" in (gateway.folder / "answer2").read_text()
+    assert (gateway.folder / "answer1").read_text().startswith("200")
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from penstock.chat.web.security import network_of
-from penstock.chat.web.trusted_proxy import PEER_UID, uid_of_peer
+from penstock.chat.web.trusted_proxy import peer_of_socket
 
 HEAD_SECONDS = 20.0
 """Seconds for the head of a request, from its first byte on; for the first one from the beginning of the connection.
@@ -92,7 +92,7 @@ class Connection(H11Protocol):
             "flow": self.flow,
             "write_chunk": self._write_chunk,
             "logged_in": self._logged_in,
-            PEER_UID: _uid_of_peer(transport),
+            **peer_of_socket(transport.get_extra_info("socket")),
         }
         self._made_at = self._head_since = self.loop.time()
         self.network = network_of(self.client[0] if self.client is not None else "")
@@ -151,11 +151,6 @@ class Connection(H11Protocol):
     def _write_chunk(self, data: bytes) -> None:
         if not self.transport.is_closing():
             self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
-
-
-def _uid_of_peer(transport: asyncio.Transport) -> int | None:
-    one: socket.socket | None = transport.get_extra_info("socket")
-    return None if one is None else uid_of_peer(one)
 
 
 class Connections:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -28,8 +27,9 @@ from penstock.chat.service.service import Service
 from penstock.chat.store.protocol import UnknownChat
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.web.broadcast import ChatClient, Watch, Watches
+from penstock.chat.web.callers import depth_of_caller
 from penstock.chat.web.errors import NO_STORE, Forbidden
-from penstock.chat.web.security import Security, network_of, person_of
+from penstock.chat.web.security import Security, person_of
 from penstock.chat.web.sse import HEADERS, hang_up
 from penstock.core.bounded import BoundedDict
 from penstock.run import inside
@@ -162,10 +162,7 @@ class ForeignTurns:
         Raises:
             Forbidden: the agent may ask for no other one.
         """
-        found, server = inside.depth(os.environ), request.scope.get("server")
-        client = request.client
-        if client is not None and server is not None and network_of(client.host) in ("127.0.0.1", "::1", "::/64"):
-            found = max(found, await asyncio.to_thread(inside.depth_of_client, client.port, server[1]))
+        found = await depth_of_caller(request)
         if found >= inside.MAX_DEPTH:
             raise Forbidden(
                 f"an agent asks for another one, {found} below the first",

@@ -33,6 +33,7 @@ from penstock.chat.store.logins import Browser
 from penstock.chat.web import metrics, schemas, shares
 from penstock.chat.web.broadcast import WatchedLog, Watches
 from penstock.chat.web.browsers import name_of
+from penstock.chat.web.callers import depth_of_caller
 from penstock.chat.web.doors.atif import turn_trajectory
 from penstock.chat.web.errors import NO_STORE, NoSuchBrowser
 from penstock.chat.web.process_figures import process_figures
@@ -266,7 +267,7 @@ class Api:
             allow=body.allow,
             home=body.home,
             id=body.id,
-            depth=body.depth,
+            depth=max(body.depth, await depth_of_caller(request)),
             person=person_of(request).name,
             visibility=body.visibility,
         )

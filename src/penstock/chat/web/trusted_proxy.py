@@ -27,8 +27,8 @@ from penstock.errors import UsageError, shown
 SECRET_HEADER = "x-penstock-proxy"
 """Header with the secret of a proxy that connects over TCP."""
 
-PEER_UID = "peer_uid"
-"""Key in the state of a connection: user id of the process that connected; None if it is not a Unix socket."""
+PEER_UID, PEER_PID = "peer_uid", "peer_pid"
+"""Keys in the state of a connection: user and id of the process that connected; None if it is not a Unix socket."""
 
 HEADER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 TAKEN = re.compile(
@@ -139,16 +139,17 @@ def trusted_proxy(
     return TrustedProxy(header, network=network, secret=read_token(secret_file))
 
 
-def uid_of_peer(one: socket.socket) -> int | None:
-    """Return the user id of the process that connected to a Unix socket; None for another socket."""
-    if one.family != socket.AF_UNIX or not hasattr(socket, "SO_PEERCRED"):
-        return None
+def peer_of_socket(one: socket.socket | None) -> dict[str, int | None]:
+    """Return the user and the id of the process that connected to a Unix socket, by their keys in the state."""
+    found: dict[str, int | None] = {PEER_UID: None, PEER_PID: None}
+    if one is None or one.family != socket.AF_UNIX or not hasattr(socket, "SO_PEERCRED"):
+        return found
     try:
         data = one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
     except OSError:
-        return None
-    _, uid, _ = CREDENTIALS.unpack(data)
-    return int(uid)
+        return found
+    found[PEER_PID], found[PEER_UID], _ = CREDENTIALS.unpack(data)
+    return found
 
 
 def _uid_of(user: str) -> int:

@@ -335,6 +335,6 @@ def serve(options: StdioOptions, sink: int) -> None:
     Raises:
         UsageError: the options cannot be used, or this process belongs to an agent that may ask for no other one.
     """
-    if inside.depth(os.environ) >= inside.MAX_DEPTH:
+    if inside.own_depth() >= inside.MAX_DEPTH:
         raise UsageError("an agent asks for another one, which may not", expected="an editor as the client")
     AcpAgent(options, 0, sink).serve()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -28,7 +27,7 @@ class ServerChats:
 
     def __init__(self, link: ServerLink) -> None:
         self._link = link
-        self._depth = inside.depth(os.environ)
+        self._depth = inside.own_depth()
 
     def agents(self) -> list[AgentView]:
         """Return the agents that the server offers."""

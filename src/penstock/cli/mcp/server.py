@@ -86,7 +86,7 @@ class ToolServer:
         self._link = ServerLink(options)
         self._name = options.agent
         self._is_trusted = is_trusted
-        self._depth = inside.depth(os.environ)
+        self._depth = inside.own_depth()
         self._chats: dict[str, str] = {}
         """Chats that the client has begun, with their levels of permission."""
         self._calls: dict[str | int, Call] = {}
@@ -421,6 +421,6 @@ def serve(options: StdioOptions, sink: int, *, is_trusted: bool) -> None:
     Raises:
         UsageError: the options cannot be used, or this process belongs to an agent that may ask for no other one.
     """
-    if inside.depth(os.environ) >= inside.MAX_DEPTH:
+    if inside.own_depth() >= inside.MAX_DEPTH:
         raise UsageError("an agent asks for another one, which may not", expected="a client that no such agent starts")
     ToolServer(options, 0, sink, is_trusted=is_trusted).serve()
