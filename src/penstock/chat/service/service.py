@@ -454,7 +454,7 @@ class Service:
         return turn
 
     async def _was_written_to(self, chat: Chat, prompt: str | None) -> None:
-        """Return a chat to the lists, and give one without a title the beginning of its prompt."""
+        """Return a chat to the lists, and give one without a title the first sentence of its prompt."""
 
         def changes(row: ChatRow) -> ChatChanges:
             title = made_title(prompt) if row.title is None and prompt is not None else UNSET

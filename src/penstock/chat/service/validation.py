@@ -14,7 +14,13 @@ from penstock.errors import UsageError
 from penstock.run import inside
 
 MADE_TITLE_CHARS = 60
-"""Characters of a made title: a chat without a title gets the first line of its first prompt, cut to this length."""
+"""Characters of a made title: the first sentence of the first prompt is cut to this length."""
+
+GREETING = re.compile(r"(?:hi|hello|hey|hallo|good (?:morning|afternoon|evening))\b[^.!?,\n]{0,20}[.!?,]\s*", re.I)
+"""Greeting before a sentence, with a name: it says nothing of the chat."""
+
+SENTENCE = re.compile(r".{12,}?[.!?](?=\s)")
+"""First sentence of a line. What is shorter is often a word and its mark, such as `e.g.`"""
 
 MAX_TITLE_CHARS = 200
 """Characters of a title: it is one line."""
@@ -122,8 +128,15 @@ def title_of(title: Any) -> str | None:
 
 
 def made_title(prompt: str) -> str:
-    """Return a title from the first line of a prompt."""
-    line = " ".join(prompt.strip().splitlines()[0].split())
+    """Return a title: the first sentence of the first line that has letters or digits, without a greeting."""
+    lines = [" ".join(line.split()) for line in prompt.strip().splitlines()]
+    said = [line for line in lines if any(map(str.isalnum, line))] or lines
+    line = said[0]
+    if greeting := GREETING.match(line):
+        rest = line[greeting.end() :] or (said[1] if len(said) > 1 else "")
+        line = rest[0].upper() + rest[1:] if len(rest.split()) > 2 else line
+    if sentence := SENTENCE.match(line):
+        line = sentence[0].rstrip(".")
     return line if len(line) <= MADE_TITLE_CHARS else line[: MADE_TITLE_CHARS - 1].rstrip() + "…"
 
 
