@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.run.user_namespaces import APPARMOR, CLONE, CONTAINERS, LIMIT, way_out
+from penstock.run.user_namespaces import APPARMOR, CLONE, CONTAINERS, LIMIT, what_helps
 
 ORDINARY = {LIMIT: "96365\n"}
 
@@ -34,5 +34,5 @@ def test_the_way_out_is_that_of_the_machine(tmp_path: Path, files: dict[str, str
         path = tmp_path / name.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    said = way_out(is_root=is_root, root=str(tmp_path))
+    said = what_helps(is_root=is_root, root=str(tmp_path))
     assert (helps in said) if helps else not said

@@ -28,7 +28,7 @@ from penstock.run import children
 from penstock.run.network import Network, reach_of
 from penstock.run.planted import watched
 from penstock.run.sandbox import Confinement, Mode, Surroundings
-from penstock.run.user_namespaces import way_out
+from penstock.run.user_namespaces import what_helps
 
 EMPTY = ("/tmp", "/var/tmp", "/run")
 """Directories that are empty inside: sockets and files of other programs are there. `/dev/shm` is new with `/dev`."""
@@ -228,7 +228,7 @@ def _in_mode(run: ToConfine, mode: Mode) -> Confinement:
     problem = _failure([*words, "/bin/true"], run.cwd)
     if problem:
         what = f"bubblewrap cannot confine a run here: {problem}"
-        raise UsageError(what, help=way_out(is_root=os.geteuid() == 0) or "see docs/sandbox.md, or --sandbox off")
+        raise UsageError(what, help=what_helps(is_root=os.geteuid() == 0) or "see docs/sandbox.md, or --sandbox off")
     if mode != "on":
         return Confinement(mode, tuple(words))
     settings = tuple((path, pattern) for path, folder in folders for pattern in folder.settings)

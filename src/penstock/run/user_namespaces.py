@@ -12,7 +12,7 @@ CONTAINERS = ("/.dockerenv", "/run/.containerenv")
 """Files that Docker and Podman put into each container."""
 
 
-def way_out(*, is_root: bool, root: str = "/") -> str:
+def what_helps(*, is_root: bool, root: str = "/") -> str:
     """Return what a person can do where bubblewrap is not permitted to start; "" if no setting is seen that forbids it.
 
     `root` is the directory in whose files the settings are looked for.
