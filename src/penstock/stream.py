@@ -26,7 +26,7 @@ from penstock.core.normalizer.normalizer import Normalizer
 from penstock.core.normalizer.outcome import Exit
 from penstock.core.unfamiliar import Unfamiliar, is_suspect
 from penstock.events import Event
-from penstock.updates import Failure, Question, Text, Traits, Unknown, Update
+from penstock.updates import Answer, Failure, Question, Text, Traits, Unknown, Update
 from penstock.updates import Notice as NoticeUpdate
 
 MAX_UNDECIDED_LINES = 64
@@ -137,6 +137,13 @@ class Stream:
     def asked(self, id: str) -> Question | None:
         """Return the open question of this id as its adapter has read it: it has more than the event."""
         return self._normalizer.permissions.asked(id)
+
+    def allow_same(self, id: str) -> Answer | None:
+        """Return the answer for the agent if a person chose `SAME_COMMAND`; None if the question does not have it.
+
+        `id` is that of an open question.
+        """
+        return self._normalizer.permissions.allow_same(id)
 
     @property
     def working(self) -> bool:

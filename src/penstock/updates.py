@@ -242,6 +242,9 @@ class Question(msgspec.Struct, frozen=True):
     line, or the words of a program and its arguments. Rules are matched with it."""
     command_cwd: str | None = None
     """Directory in which the command would run, if the wire names it."""
+    action: str | None = None
+    """Everything that the permission for a command covers, without words for people. The same command that is asked for
+    again has the same `action`; None if the wire does not show enough of it."""
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -407,15 +407,49 @@ def test_the_two_directions_have_their_own_ids(option: str | None, chosen: str) 
             talk.acp.answer(answer)
 
 
-@pytest.mark.parametrize(("kind", "wide"), [("execute", False), ("edit", True), ("fetch", True), ("other", True)])
-def test_only_for_a_command_always_means_what_is_asked(kind: str, wide: bool) -> None:
-    """Agents mean all edits, or the whole tool, by an option that the protocol calls the same."""
+@pytest.mark.parametrize("kind", ["execute", "edit", "fetch", "other"])
+def test_what_an_agent_always_allows_is_more_than_what_is_asked(kind: str) -> None:
+    """Agents mean the whole program, all edits, or the whole tool, by an option that the protocol calls the same."""
     talk = Talk()
     talk.begin()
     talk.hear(asking(1, title="it", kind=kind, rawInput={"command": "make"}))
     question = talk.updates[-1]
     assert isinstance(question, up.Question)
-    assert [option.wide for option in question.options or ()] == [wide, False, False]
+    assert [option.wide for option in question.options or ()] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        (
+            {"rawInput": {"command": "make", "description": "a"}},
+            {"rawInput": {"description": "b", "command": "make"}},
+            True,
+        ),
+        (
+            {"rawInput": {"command": ["make"], "call_id": "1"}},
+            {"rawInput": {"command": ["make"], "call_id": "2"}},
+            True,
+        ),
+        ({"rawInput": {"command": "make"}}, {"rawInput": {"command": "make x"}}, False),
+        ({"rawInput": {"command": "make"}}, {"rawInput": {"command": "make", "cwd": "/x"}}, False),
+        ({"rawInput": {"command": "make"}}, {"rawInput": {"command": "make", "unsandboxed": True}}, False),
+        ({"title": "make"}, {"title": "make"}, True),
+        ({"title": "make"}, {"title": "make all"}, False),
+        ({"title": "make"}, {"title": "make", "locations": [{"path": "/x"}]}, False),
+    ],
+)
+def test_the_same_command_has_the_same_action(one: Any, other: Any, is_same: bool) -> None:
+    """What the model calls it is no part of it; where it runs, and with which rights, is."""
+    talk = Talk()
+    talk.begin()
+    for id, fields in enumerate((one, other)):
+        asked = asking(id, **{"title": "it", "kind": "execute", **fields})
+        asked["params"]["toolCall"]["toolCallId"] = f"c{id}"
+        talk.hear(asked)
+    actions = [update.action for update in talk.updates if isinstance(update, up.Question)]
+    assert None not in actions
+    assert (actions[0] == actions[1]) is is_same
 
 
 def test_a_refusal_without_an_option_for_it_cancels() -> None:

@@ -104,7 +104,7 @@ def reply_of(case: str) -> Reply:
         return lambda question: "Red" if question.id.endswith(".0") else "Small, Large"
     if case == "deny":
         return lambda _: "no, like this"
-    fixed = {"always": "always", "interrupt_question": "cancel"}.get(case, "once")
+    fixed = {"interrupt_question": "cancel"}.get(case, "once")
     return lambda _: fixed
 
 
@@ -209,7 +209,9 @@ def test_the_prompt_follows_the_first_request_as_it_is() -> None:
 # --- recordings ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("folder", "case"), CASES)
+@pytest.mark.parametrize(
+    ("folder", "case"), [found for found in CASES if found != (OLD, "always")]
+)  # a rule went with it
 def test_the_lines_are_those_of_a_client_that_works(folder: str, case: str) -> None:
     """All that the dialogue sends, in its order, is what a hand-written client sent to the real program."""
     found = played(folder, case)
@@ -357,19 +359,29 @@ def test_allowing_sends_the_input_as_it_came() -> None:
     assert question.text == "ls"
 
 
-@pytest.mark.parametrize(("option", "count"), [("always", 1), ("all", 3)])
-def test_always_never_reaches_the_settings_of_the_user_or_the_project(option: str, count: int) -> None:
-    """The rules hold for the session alone. One option allows this command, another all that Claude Code suggests."""
+def test_what_claude_suggests_never_reaches_the_settings_of_the_user_or_the_project() -> None:
+    """Its rules hold for the session alone. They allow more than this command, so they have a number and no letter."""
     dialogue = dialogue_in_turn()
     [question] = ask(dialogue, "Bash", {"command": "npm test"}, permission_suggestions=RULES)
-    assert question.options[1:3] == [
-        Option("always", "Allow for the session: Bash(npm test:*)", "allow_always"),
+    assert question.options[1:2] == [
         Option("all", "Allow for the session: Bash(npm test:*), in /other, all edits", "allow_always", wide=True),
     ]
-    dialogue.answer(up.Answer("q", "person", option))
+    dialogue.answer(up.Answer("q", "person", "all"))
     sent = response(dialogue)
-    assert [rule["destination"] for rule in sent["updatedPermissions"]] == ["session"] * count
+    assert [rule["destination"] for rule in sent["updatedPermissions"]] == ["session"] * 3
     assert sent["updatedPermissions"][0]["rules"] == RULES[0]["rules"]
+
+
+def test_a_suggestion_for_this_command_alone_is_left_to_penstock() -> None:
+    """The same command has the same action, whatever it is described as; to leave the sandbox is another one."""
+    rule = {"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "rm -rf build"}], "behavior": "allow"}
+    command = {"command": "rm -rf build"}
+    dialogue = dialogue_in_turn()
+    [first] = ask(dialogue, "Bash", {**command, "description": "Clean"}, permission_suggestions=[rule])
+    [same] = ask(dialogue, "Bash", {"description": "Clean again", **command}, permission_suggestions=[rule])
+    [other] = ask(dialogue, "Bash", {**command, "dangerouslyDisableSandbox": True})
+    assert [option.id for option in first.options] == ["once", "reject"]
+    assert first.action == same.action != other.action
 
 
 @pytest.mark.parametrize(

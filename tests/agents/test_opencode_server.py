@@ -379,9 +379,12 @@ def test_noise_is_no_news() -> None:
 ASKED = event(
     "permission.asked", id="per_1", permission="bash", patterns=["echo *"], metadata={"command": "echo hi"}, always=[]
 )
+EARLY = event(
+    "permission.asked", id="per_3", permission="bash", metadata={"command": "make"}, always=[], tool={"callID": "c"}
+)
 PERMISSION = [
     ev.Option("once", "Allow once", "allow_once"),
-    ev.Option("always", "Allow always", "allow_always"),
+    ev.Option("all", "Allow always", "allow_always", wide=True),
     ev.Option("reject", "Reject", "reject_once"),
 ]
 BASH = up.Question("per_1", "bash: echo hi", "command", PERMISSION, True, True, tool_kind="execute", title="echo hi")
@@ -389,7 +392,7 @@ BASH = up.Question("per_1", "bash: echo hi", "command", PERMISSION, True, True, 
 
 @pytest.mark.parametrize(
     ("option", "reply", "words"),
-    [("once", "once", False), ("always", "always", False), ("reject", "reject", True), (None, "reject", True)],
+    [("once", "once", False), ("all", "always", False), ("reject", "reject", True), (None, "reject", True)],
 )
 def test_a_permission_is_answered(option: str | None, reply: str, words: bool) -> None:
     """A refusal has words, so that the turn goes on. That it is answered is told when the server says so."""
@@ -405,11 +408,41 @@ def test_a_permission_is_answered(option: str | None, reply: str, words: bool) -
         dialogue.answer(answer)
 
 
+def test_the_question_for_a_command_has_the_input_of_its_call() -> None:
+    """It may come first: then it is asked after its call, whose directory is a part of what "always" covers."""
+    actions = []
+    for workdir in ({}, {"workdir": "/d/other"}):
+        dialogue = begun()
+        assert read(dialogue, EARLY) == []
+        call = part(
+            "tool", tool="bash", callID="c", state={"status": "running", "input": {"command": "make", **workdir}}
+        )
+        [called, asked] = read(dialogue, call)
+        assert isinstance(called, up.ToolCall)
+        assert isinstance(asked, up.Question)
+        assert (asked.command, asked.command_cwd) == ("make", workdir.get("workdir"))
+        actions.append(asked.action)
+    assert None not in actions
+    assert actions[0] != actions[1]
+
+
+@pytest.mark.parametrize("after", [event("server.heartbeat"), event("session.idle")])
+def test_a_question_without_the_input_of_its_call_is_asked_all_the_same(after: Any) -> None:
+    """The next event of another kind ends the wait. No rule and no "always" covers such a command."""
+    dialogue = begun()
+    assert read(dialogue, EARLY) == []
+    asked = read(dialogue, after)[0]
+    assert isinstance(asked, up.Question)
+    assert (asked.blocking, asked.command, asked.action) == (True, None, None)
+    dialogue.answer(up.Answer(asked.id, "person", "once"))
+    assert [body["reply"] for _, _, body in said(dialogue)] == ["once"]
+
+
 @pytest.mark.parametrize(
     ("said_by_the_server", "answer"),
     [
         ({"reply": "once"}, up.Answer("per_1", "person", "once")),
-        ({"reply": "always"}, up.Answer("per_1", "allow", "always")),
+        ({"reply": "always"}, up.Answer("per_1", "allow", "all")),
         ({"reply": "reject"}, up.Answer("per_1", "withdrawn")),
         ({"answers": [["a", "b"], ["c"]]}, up.Answer("per_1", "person", text="a, b\nc")),
         ({}, up.Answer("per_1", "withdrawn")),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import get_args
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock import updates as up
 from penstock.core.questions import (
+    SAME_COMMAND,
     OpenQuestion,
     Proposal,
     allowed,
@@ -19,6 +22,7 @@ from penstock.core.questions import (
     rejected,
     resolve,
     short_words,
+    with_same_command,
 )
 from penstock.events import Ask, Option, OptionKind, QuestionAnswered, QuestionAsked, ToolCalled, ToolKind
 
@@ -213,3 +217,39 @@ def test_the_command_of_a_proposal(kind: ToolKind, input: object, command: str |
     call = ToolCalled(agent="a", call_id="c", name="t", input=input, title="", tool_kind=kind)
     found = Proposal.of(call).command
     assert found == command or (found is not None and command is not None and len(command) > 60_000)
+
+
+# --- this command for the session ------------------------------------------------------------------------
+
+WIDE = Option("always", "Always", "allow_always", wide=True)
+ONCE, NEVER = Option("once", "Once", "allow_once"), Option("no", "No", "reject_once")
+
+
+@pytest.mark.parametrize(
+    ("options", "action", "letter"),
+    [
+        ([WIDE, ONCE, NEVER], "make", SAME_COMMAND.id),
+        ([WIDE, ONCE, NEVER], None, None),
+        ([ONCE, NEVER], "make", SAME_COMMAND.id),
+        ([WIDE, NEVER], "make", None),  # the agent cannot be sent "once"
+        ([Option("here", "This command", "allow_always"), ONCE], "make", "here"),
+        ([msgspec.structs.replace(WIDE, id=SAME_COMMAND.id), ONCE], "make", None),
+        ([], "make", None),
+    ],
+)
+def test_always_is_for_this_command(options: list[Option], action: str | None, letter: str | None) -> None:
+    """An option of the agent that is for more has no letter; Penstock's own has it, if the command is known."""
+    asked = up.Question("q", "?", "command", options, blocking=True, action=action)
+    shown = with_same_command(asked)
+    answer = resolve(shown, "a", numbered=True)
+    assert (answer and answer.option) == letter
+    assert [option for option in shown.options or () if option is not SAME_COMMAND] == options
+
+
+def test_always_at_the_terminal_is_no_id() -> None:
+    """An agent may call its option for a whole program `always`; nobody sees that id."""
+    asked = with_same_command(up.Question("q", "?", "command", [WIDE, ONCE, NEVER], blocking=True, action="make"))
+    assert resolve(asked, "always", numbered=True) == up.Answer("q", "person", SAME_COMMAND.id)
+    assert resolve(asked, "always") == up.Answer("q", "person", "always")
+    edit = up.Question("q", "?", "edit", [WIDE, ONCE, NEVER], blocking=True)
+    assert resolve(edit, "always", numbered=True) is None

@@ -127,6 +127,8 @@ FIRST_HALF, SECOND_HALF = "This is the first half, ", "and this is the second. F
 
 MAKE = 'python3 -c \'open("made.txt", "w")\''
 """Command that no agent allows by itself."""
+REMOVES = "rm -rf build", "rm -rf other"
+"""Two commands of one program."""
 HARM = 'python3 -c \'open("../precious.txt", "w")\''
 """Command that empties a file beside the working directory."""
 COLOURS = ("Red", "Blue")
@@ -195,6 +197,12 @@ SCENARIOS: dict[str, list[Answer]] = {
     "helper": [
         [Say("The helper looks first."), Call("shell", "echo helping")],
         [Say("The helper reports one file.")],
+    ],
+    "removes": [
+        [Say("I clean up."), Call("shell", REMOVES[0])],
+        [Say("Once more."), Call("shell", REMOVES[0])],
+        [Say("And the rest."), Call("shell", REMOVES[1])],
+        [Say("Cleaned up. FINAL-REPLY.")],
     ],
     "twice": [
         [Say("I run it."), Call("shell", MAKE)],

@@ -9,6 +9,7 @@ import pytest
 import scenarios
 from playing import Played, kill_agent, play
 
+from penstock.core.questions import SAME_COMMAND
 from penstock.events import QuestionAnswered, QuestionAsked
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def asked(at: Bench, scenario: str, act: Callable[[Run, QuestionAsked], None]) -
     questions: list[QuestionAsked] = []
 
     def heed(run: Run, event: Event) -> None:
-        if isinstance(event, QuestionAsked) and event.blocking:
+        if isinstance(event, QuestionAsked) and run.awaits(event.id):
             questions.append(event)
             act(run, event)
 
@@ -83,7 +84,7 @@ def test_nobody_who_answers_rejects(at: Bench, notes: Path) -> None:
 
 def test_always_writes_nothing_into_the_project(at: Bench) -> None:
     """It asks once for two equal commands, and leaves no settings behind."""
-    _, questions = asked(at, "twice", lambda run, question: run.answer(question.id, "always"))
+    _, questions = asked(at, "twice", lambda run, question: run.answer(question.id, SAME_COMMAND.id))
     assert [question.text for question in questions] == [scenarios.MAKE]
     assert [path.name for path in at.folder.iterdir()] == ["made.txt"]
     (at.folder / "made.txt").unlink()

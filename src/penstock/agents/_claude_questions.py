@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.agents._json import as_dict, as_list, compact, text_of, text_or
+from penstock.agents._json import as_dict, as_list, canonical, compact, text_of, text_or
 from penstock.agents._stream_json_edits import proposed
 from penstock.core import tool_titles
 from penstock.core.questions import ASK_OF
@@ -69,14 +69,9 @@ class PendingRequest(msgspec.Struct, kw_only=True):
         [answer] = given
         if answer.option == "once":
             return self._allowed(self.input)
-        granted: list[Fields] = []
-        if answer.option == "always":
-            granted = _of_this_tool(self.suggestions, self.tool)
-        elif answer.option == "all":
-            granted = self.suggestions
-        if granted:
+        if answer.option == "all" and self.suggestions:
             # A suggestion may name the user's or the project's settings, which a run must not write.
-            rules = [{**rule, "destination": "session"} for rule in granted]
+            rules = [{**rule, "destination": "session"} for rule in self.suggestions]
             return {**self._allowed(self.input), "updatedPermissions": rules}
         return denied(answer.text)
 
@@ -146,7 +141,7 @@ def _permission(pending: PendingRequest, name: str, request: Fields, lane: str |
         pending.id,
         _text(name, ask, pending.input, title, "" if reason_kind in _NO_REASON else request.get("decision_reason")),
         ask,
-        _options(pending.suggestions, name),
+        _options(pending.suggestions, _command(name, pending.input)),
         blocking=True,
         free_text=True,
         call_id=pending.call_id,
@@ -154,8 +149,20 @@ def _permission(pending: PendingRequest, name: str, request: Fields, lane: str |
         title=title or None,
         lane=lane,
         changes=proposed(name, pending.input),
-        command=text_or(as_dict(pending.input).get("command"), "") or None if name == SHELL_TOOL else None,
+        command=_command(name, pending.input),
+        action=_action(name, pending.input),
     )
+
+
+def _command(tool: str, given: Any) -> str | None:
+    return text_or(as_dict(given).get("command"), "") or None if tool == SHELL_TOOL else None
+
+
+def _action(tool: str, given: Any) -> str | None:
+    """Return what a permission for a command covers: the whole input, which may ask to leave a sandbox."""
+    if _command(tool, given) is None:
+        return None
+    return canonical({key: value for key, value in as_dict(given).items() if key != "description"})
 
 
 def _text(name: str, ask: Ask, given: Any, title: str, reason: Any) -> str:
@@ -165,25 +172,27 @@ def _text(name: str, ask: Ask, given: Any, title: str, reason: Any) -> str:
     return text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "…"
 
 
-def _options(suggestions: list[Fields], tool: str) -> list[Option]:
-    narrow = _of_this_tool(suggestions, tool)
+def _options(suggestions: list[Fields], command: str | None) -> list[Option]:
+    """Return the options of a permission.
+
+    A suggested rule often allows more than this command (`npm test:*`). One that does not is left out, since Penstock
+    has an option of its own for it.
+    """
+    is_more = bool(suggestions) and not all(_is_for(rule, command) for rule in suggestions)
     return [
         Option("once", "Allow once", "allow_once"),
-        *([Option("always", _for_the_session(narrow), "allow_always")] if narrow else []),
-        *([Option("all", _for_the_session(suggestions), "allow_always", wide=True)] if suggestions != narrow else []),
+        *([Option("all", _for_the_session(suggestions), "allow_always", wide=True)] if is_more else []),
         Option("reject", "Reject", "reject_once"),
     ]
 
 
-def _of_this_tool(suggestions: list[Fields], tool: str) -> list[Fields]:
-    """Return the suggestions that only allow what this tool is asked to do, and no mode, directory or other tool."""
-    return [
-        rule
-        for rule in suggestions
-        if rule.get("type") == "addRules"
-        and (rules := as_list(rule.get("rules")))
-        and all(text_of(each.get("toolName")) == tool and each.get("ruleContent") for each in map(as_dict, rules))
-    ]
+def _is_for(suggestion: Fields, command: str | None) -> bool:
+    """Return whether a suggestion allows this command and nothing else."""
+    exact = {"toolName": SHELL_TOOL, "ruleContent": command}
+    rules = as_list(suggestion.get("rules"))
+    return (
+        suggestion.get("type") == "addRules" and command is not None and bool(rules) and rules == [exact] * len(rules)
+    )
 
 
 def _for_the_session(suggestions: list[Fields]) -> str:

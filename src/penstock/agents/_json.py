@@ -165,6 +165,14 @@ def inner_message(text: str) -> str:
     return text
 
 
+def canonical(value: Any) -> str | None:
+    """Return `value` as JSON whose keys are sorted, to compare it; None if it has no JSON or is nested too deep."""
+    try:
+        return msgspec.json.encode(value, order="sorted").decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return None
+
+
 def parsed(value: Any) -> Any:
     """JSON text as data; a value that is not JSON text, as it is."""
     if isinstance(value, str):

@@ -27,6 +27,10 @@ from penstock.events import (
 )
 from penstock.updates import Answer
 
+SAME_COMMAND = Option("same-command", "Allow this command for the session", "allow_always")
+"""Penstock's own option for a command: the same one is allowed when the agent asks for it again in this session. An
+agent's own "always" may be for the whole program or tool."""
+
 _ORDER: dict[str, int] = {kind: place for place, kind in enumerate(get_args(OptionKind))}
 
 
@@ -148,6 +152,19 @@ def ordered(options: Sequence[Option] | None) -> list[Option]:
     return sorted(unique.values(), key=lambda option: _ORDER[option.kind])
 
 
+def with_same_command(question: up.Question) -> up.Question:
+    """Return a question for a command with Penstock's own option, if the agent offers nothing that is as narrow.
+
+    The agent is sent the option that allows once, so a question without one stays as it is.
+    """
+    options = question.options or []
+    offers = any(option.kind == "allow_always" and not option.wide for option in options)
+    taken = offers or any(option.id == SAME_COMMAND.id for option in options)
+    if taken or not question.blocking or question.action is None or option_of(options, *_ONCE) is None:
+        return question
+    return msgspec.structs.replace(question, options=[SAME_COMMAND, *options])
+
+
 def option_of(options: Sequence[Option] | None, *kinds: OptionKind) -> Option | None:
     """Return the first option of the first of these kinds that has one."""
     for kind in kinds:
@@ -166,7 +183,7 @@ def resolve(question: AnyQuestion, words: str, *, numbered: bool = False) -> Ans
 
     Accepted are an option's id or label, `y`, `n`, `a` and the other short words if an option has that kind, and, if
     the question takes it, free text. With `numbered`, the options were shown with numbers from 1,
-    and a number is read as one of those before anything else.
+    and a number is read as one of those before anything else. A short word then names no id or label, but a kind.
     """
     options = question.options or []
     word = words.strip()
@@ -175,12 +192,15 @@ def resolve(question: AnyQuestion, words: str, *, numbered: bool = False) -> Ans
     key = word.casefold()
     if numbered and word.isdecimal() and word.isascii() and len(word) <= 4 and 1 <= int(word) <= len(options):
         return Answer(question.id, "person", options[int(word) - 1].id)
-    named = next((option for option in options if option.id == words), None) or next(
-        (option for option in options if key in (option.id.casefold(), option.label.strip().casefold())), None
-    )
+    is_short = key in _WORDS and (question.ask in PERMISSIONS or any(option.kind != "choice" for option in options))
+    named = None
+    if not (numbered and is_short):
+        named = next((option for option in options if option.id == words), None) or next(
+            (option for option in options if key in (option.id.casefold(), option.label.strip().casefold())), None
+        )
     if named is not None:
         return Answer(question.id, "person", named.id)
-    if key in _WORDS and (question.ask in PERMISSIONS or any(option.kind != "choice" for option in options)):
+    if is_short:
         found = _option_of_word(options, key)
         if found is not None:
             return Answer(question.id, "person", found.id)

@@ -25,9 +25,11 @@ from typing import TYPE_CHECKING, Any
 from penstock.adapter import Dialogue
 from penstock.config.data import data_path
 from penstock.core.normalizer.outcome import Exit
+from penstock.core.questions import SAME_COMMAND
 from penstock.errors import AgentNotFound, PenstockError, TransportError
 from penstock.events import BlockStarted, Event, MessageStarted, QuestionAnswered, QuestionAsked, RunEnded, RunStarted
 from penstock.run import drift_log
+from penstock.run.allowed import AllowedCommands
 from penstock.run.lifecycle import Action, Fact, Lifecycle, Limits, Trigger
 from penstock.run.limits import Budget, Spending
 from penstock.run.made_files import MadeFiles
@@ -97,6 +99,7 @@ class Supervisor:
         self._stdin = StdinWriter(
             launch.command.stdin, self._dialogue, allow=launch.allow, ask=ask, record=self._record_sent
         )
+        self._allowed = AllowedCommands(launch.agent, launch.cwd)
         self._recording = recording
         self._record: Record | None = None
         """Record of what a confined run could plant."""
@@ -414,6 +417,8 @@ class Supervisor:
         """
         answers: list[Answer] = []
         for event in events:
+            if type(event) is RunStarted and event.session_id is not None and event.parent is None:
+                self._allowed.enter(event.session_id)
             if type(event) is QuestionAsked and event.blocking:
                 answer = self._stdin.automatic_answer(event, self._verdict(event))
                 if answer is None:
@@ -433,13 +438,21 @@ class Supervisor:
         self._report_recording_problem()
 
     def _verdict(self, event: QuestionAsked) -> Verdict | None:
-        """Return the verdict of the rules on the command of a question, None without one."""
-        asked = self.stream.asked(event.id) if event.ask == "command" else None
-        if asked is None or asked.command is None:
+        """Return the verdict of the rules, and of earlier answers, on the command of a question; None without one."""
+        asked = self.stream.asked(event.id)
+        if asked is None:
             return None
-        return self._launch.rules.verdict(asked.command, asked.command_cwd, self._launch.cwd)
+        verdict: Verdict | None = None
+        if event.ask == "command" and asked.command is not None:
+            verdict = self._launch.rules.verdict(asked.command, asked.command_cwd, self._launch.cwd)
+        return verdict or ("allow" if self._allowed.covers(asked) else None)
 
     def _answer(self, answer: Answer | None) -> None:
+        if answer is not None and answer.option == SAME_COMMAND.id:
+            asked, once = self.stream.asked(answer.id), self.stream.allow_same(answer.id)
+            if asked is not None and once is not None:
+                self._allowed.add(asked)
+                answer = once
         if answer is not None:
             self._emit(self.stream.apply(self._stdin.answer(answer), self._now()))
             self._write_stdin()

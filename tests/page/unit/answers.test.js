@@ -27,6 +27,16 @@ test("a short word never means an option that allows more than what is asked for
   assert.equal(optionOf({ ask: "command", options: [once, edits, always, never] }, "a"), always);
 });
 
+test("a short word is no id and no label of an option that allows more", () => {
+  const [once, , never] = PERMISSION.options;
+  const wide = { id: "always", label: "Always", kind: "allow_always", wide: true };
+  const question = { ask: "command", options: [once, wide, never], free_text: true };
+  for (const word of ["a", "always", " Always. "]) assert.match(answerOf(question, word).why, /press one/, word);
+  const same = { id: "same-command", label: "Allow this command for the session", kind: "allow_always" };
+  assert.equal(optionOf({ ...question, options: [once, same, wide, never] }, "always"), same);
+  assert.deepEqual(answerOf(question, "2"), { answer: "always" });
+});
+
 test("an option is named by its words, its number, or by yes, always and no", () => {
   const words = {
     once: ["1", " 1. ", "y", "Y", "yes", "Yes!", "yes, once", "YES ONCE", "once"],

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import pytest
 
 from penstock import Result, agent
+from penstock.core.questions import SAME_COMMAND, resolve
 from penstock.events import Event, QuestionAnswered, QuestionAsked
 from penstock.run.queues import EventQueue
 
@@ -43,6 +45,18 @@ def run(commands: list[str], cwd: Path, **options: object) -> tuple[Result, list
     with agent(name, cwd=str(cwd)).run("\n".join(commands), **given) as going:  # type: ignore[arg-type]
         events = list(going)
     return going.result, events, asked
+
+
+class Answers:
+    """A person who gives one answer after the other."""
+
+    def __init__(self, *answers: str) -> None:
+        self._answers = iter(answers)
+
+    def __call__(self, question: QuestionAsked) -> str:
+        answer = resolve(question, next(self._answers), numbered=True)
+        assert answer is not None
+        return answer.option or ""
 
 
 def test_rules_answer_before_a_person(configured: Path) -> None:
@@ -95,3 +109,46 @@ def test_a_project_can_only_deny(configured: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(configured)
     result, _, _ = run(["npm test", "ls", "pytest", "git push"], configured, on_question=None)
     assert result.reply == "no no once no"
+
+
+def test_always_allows_this_command_and_no_other(configured: Path) -> None:
+    """The agent's own "always" would be for the whole program: it is sent "once" each time, and any other is asked."""
+    commands = ["rm -rf build", "rm -rf build", "rm -rf other", "rm -rf build -v"]
+    result, events, asked = run(commands, configured, on_question=Answers("a", "n", "n"))
+    assert result.reply == "once once no no"
+    answers = [event for event in events if isinstance(event, QuestionAnswered)]
+    assert [(it.by, it.option) for it in answers] == [
+        ("person", SAME_COMMAND.id),
+        ("rule", "once"),
+        ("person", "no"),
+        ("person", "no"),
+    ]
+    first = next(event for event in events if isinstance(event, QuestionAsked))
+    assert [(it.id, it.wide) for it in first.options or ()] == [
+        ("once", False),
+        (SAME_COMMAND.id, False),
+        ("always", True),
+        ("no", False),
+    ]
+    assert (result.refused, asked) == (2, [])
+
+
+def test_always_holds_for_the_session(configured: Path) -> None:
+    """The next prompt of the conversation is not asked again, another conversation and another directory are."""
+    one, another = str(uuid.uuid4()), str(uuid.uuid4())
+    below = configured / "below"
+    below.mkdir()
+    run(["make"], configured, on_question=Answers("a"), env={"COMMANDER_SESSION": one})
+    for cwd, session, reply in ((configured, one, "once"), (configured, another, "no"), (below, one, "no")):
+        result, _, _ = run(["make"], cwd, on_question=Answers("n"), env={"COMMANDER_SESSION": session})
+        assert result.reply == reply
+
+
+def test_a_rule_against_a_command_is_stronger_than_always(configured: Path) -> None:
+    """Also where it came later: what was allowed for the session is denied from now on."""
+    session = {"COMMANDER_SESSION": str(uuid.uuid4())}
+    run(["deploy"], configured, on_question=Answers("a"), env=session)
+    with (configured / "config.toml").open("a") as file:
+        file.write('[[run.rules]]\ndeny = ["deploy"]\n')
+    result, _, _ = run(["deploy"], configured, on_question=Answers("a"), env=session)
+    assert result.reply == "no"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 
-from penstock.agents._json import as_dict, as_list, text_of, text_or
+from penstock.agents._json import as_dict, as_list, canonical, text_of, text_or
 from penstock.agents.acp.calls import AcpCall
 from penstock.core.questions import ASK_OF
 from penstock.events import Change, Option, OptionKind
@@ -51,8 +52,7 @@ class PendingPermission(msgspec.Struct, frozen=True):
                 option_id(option),
                 text_of(option.get("name")) or option_id(option),
                 kind,
-                # ACP does not say how much `allow_always` allows. Except for a command, it is all uses of the tool.
-                wide=kind == "allow_always" and ask != "command",
+                wide=kind == "allow_always",  # of a program or a tool, often: ACP does not say what it covers
             )
             for option, kind in zip(self.options, kinds, strict=True)
         ]
@@ -70,6 +70,7 @@ class PendingPermission(msgspec.Struct, frozen=True):
             changes=changes,
             command=_command(call),
             command_cwd=_directory(call),
+            action=_action(call),
         )
 
 
@@ -77,6 +78,8 @@ _LINES = ("command", "cmd")
 """Keys of the input of a call for a command: a line for a shell, or words."""
 _DIRECTORIES = ("cwd", "workdir", "working_directory", "directory", "dir_path")
 """Keys for the directory in which it would run."""
+_OF_ONE_CALL = re.compile(r"description|reason|\w*(?:_id|Id)")
+"""Keys of the input that differ from call to call, and have no effect on the command."""
 
 
 def _command(call: AcpCall) -> str | tuple[str, ...] | None:
@@ -99,6 +102,17 @@ def _command(call: AcpCall) -> str | tuple[str, ...] | None:
 def _directory(call: AcpCall) -> str | None:
     given = as_dict(call.fields.get("rawInput"))
     return next((text for key in _DIRECTORIES if (text := text_or(given.get(key), ""))), None)
+
+
+def _action(call: AcpCall) -> str | None:
+    """Return what a permission for a command covers: the input or, if the agent does not send it, what it shows."""
+    if call.tool_kind != "execute":
+        return None
+    given = call.fields.get("rawInput")
+    if not isinstance(given, dict) or not given:
+        shown = {key: call.fields.get(key) for key in ("title", "content", "locations")}
+        return canonical(shown) if call.title else None
+    return canonical({key: value for key, value in given.items() if not _OF_ONE_CALL.fullmatch(key)})
 
 
 def option_id(option: dict[str, Any]) -> str:

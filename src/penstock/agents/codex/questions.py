@@ -81,7 +81,8 @@ def _approval(
 ) -> list[PendingQuestion]:
     """Return the question for an approval. `rules`: what may always be allowed, in words, and the decision for it."""
     always = [
-        Option(f"rule-{number}", f"Always allow {words}", "allow_always") for number, words in enumerate(rules, 1)
+        Option(f"rule-{number}", f"Always allow {words}", "allow_always", wide=True)
+        for number, words in enumerate(rules, 1)
     ]
     options = [
         Option("accept", "Allow once", "allow_once"),

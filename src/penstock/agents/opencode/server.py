@@ -69,6 +69,10 @@ REMOVED = frozenset({"message.removed", "message.part.removed"})
 
 Fields = dict[str, Any]
 
+_BEFORE_INPUT = frozenset({"message.part.updated", "message.part.delta", "message.updated", "permission.asked"})
+"""Kinds of events that may come between a permission and the input of its call. After any other, the server's
+heartbeat at the latest, the question waits no longer for that input."""
+
 
 class OpenCodeServer:
     """Dialogue with `opencode serve` through the bridge, or reader of a recorded one."""
@@ -148,6 +152,11 @@ class OpenCodeServer:
             return self._answered(line)
         reported = as_dict(line.get("event"))
         kind = text_or(reported.get("type"), "")
+        early = self._questions.early() if kind not in _BEFORE_INPUT else ()
+        updates = self._reported(kind, reported)
+        return (*early, *updates) if early else updates
+
+    def _reported(self, kind: str, reported: Fields) -> Sequence[Update]:
         if kind == "session.status":
             return self._status(as_dict(reported.get("properties")), text_or(reported.get("id"), ""))
         handler = self._handlers.get(kind)
@@ -408,7 +417,8 @@ class OpenCodeServer:
                 self._questions.note_call(part.call_id, as_dict(state.get("input")))
                 call, output = read_call(part, lane), text_of(metadata.get("output"))
                 shown = Text("tool_output", "snapshot", output, lane=lane, call_id=call.call_id)
-                return (call, shown) if output else (call,)
+                asked = self._questions.early(part.call_id)
+                return (call, *([shown] if output else []), *asked)
         return ()
 
     # --- questions -------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from penstock.core.normalizer.run_info import RunInfo
 from penstock.core.normalizer.state import Block, Lane
 from penstock.core.normalizer.texts import Texts
 from penstock.core.normalizer.waits import Waits
-from penstock.core.questions import ordered
+from penstock.core.questions import ordered, with_same_command
 from penstock.core.unfamiliar import PlacesOfKinds
 
 MAX_RAW_CHARS = 4000
@@ -286,6 +286,7 @@ class Normalizer:
         )
 
     def _question(self, update: up.Question) -> None:
+        update = with_same_command(update)
         self.permissions.apply_question(update)
         if update.blocking:
             self._waits.begin(update.id, self._calls.held_up(update.call_id, update.lane), self._emitter.at)
@@ -305,7 +306,7 @@ class Normalizer:
         )
 
     def _answer(self, update: up.Answer) -> None:
-        self.permissions.apply_answer(update)
+        update = self.permissions.apply_answer(update)
         self._waits.end(update.id, self._emitter.at)
         self._emit(ev.QuestionAnswered, update.lane, id=update.id, by=update.by, option=update.option, text=update.text)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from penstock import updates as up
 from penstock.core.bounded import BoundedDict
-from penstock.core.questions import PERMISSIONS
+from penstock.core.questions import PERMISSIONS, SAME_COMMAND, option_of
 
 MAX_QUESTIONS = 1024
 """Number of questions and of denied calls that are remembered: more than any agent has open at once."""
@@ -23,6 +25,7 @@ class Permissions:
     def __init__(self, asks_for_all: bool) -> None:
         self._open: BoundedDict[str, up.Question] = BoundedDict(MAX_QUESTIONS)
         self._denied: BoundedDict[str, None] = BoundedDict(MAX_QUESTIONS)  # calls
+        self._same: BoundedDict[str, None] = BoundedDict(MAX_QUESTIONS)  # answered by `SAME_COMMAND`
         self._count: int | None = 0 if asks_for_all else None
         self._reported: int | None = None
 
@@ -39,17 +42,36 @@ class Permissions:
         """Return the open question with this id, as the adapter read it."""
         return self._open.get(id)
 
-    def apply_answer(self, answer: up.Answer) -> None:
-        """Count an answer that denies a permission. A withdrawn question does not count as denied."""
+    def allow_same(self, id: str) -> up.Answer | None:
+        """Return the answer for the agent if a person chose Penstock's own option: it allows once.
+
+        None if the open question with this id has no such option.
+        """
+        question = self._open.get(id)
+        if question is None or SAME_COMMAND not in (question.options or ()):
+            return None
+        once = option_of(question.options, "allow_once")
+        if once is None:
+            return None
+        self._same[id] = None
+        return up.Answer(id, "person", once.id)
+
+    def apply_answer(self, answer: up.Answer) -> up.Answer:
+        """Count an answer that denies a permission. A withdrawn question does not count as denied.
+
+        Returns:
+            The answer as the person gave it.
+        """
         question = self._open.pop(answer.id, None)
         if question is None or question.ask not in PERMISSIONS or answer.by == "withdrawn":
-            return
+            return answer
         kinds = {option.id: option.kind for option in question.options or ()}
         if answer.option is not None and kinds.get(answer.option, "allow_once") in _ALLOWING:
-            return
+            return replace(answer, option=SAME_COMMAND.id) if answer.id in self._same else answer
         self._count = (self._count or 0) + 1
         if question.call_id is not None:
             self._denied[question.call_id] = None
+        return answer
 
     def apply_return(self, result: up.ToolReturn) -> bool:
         """Return whether the permission for this call was denied; count it if only the wire reports it."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import uuid
 from typing import Any
 
 
@@ -13,6 +15,7 @@ def send(**message: Any) -> None:
     sys.stdout.flush()
 
 
+SESSION = os.environ.get("COMMANDER_SESSION") or str(uuid.uuid4())
 OPTIONS = [
     {"optionId": "always", "name": "Always", "kind": "allow_always"},
     {"optionId": "once", "name": "Once", "kind": "allow_once"},
@@ -23,7 +26,7 @@ for line in sys.stdin:
     if said.get("method") == "initialize":
         send(id=said["id"], result={"protocolVersion": 1, "agentCapabilities": {}})
     elif said.get("method") == "session/new":
-        send(id=said["id"], result={"sessionId": "s"})
+        send(id=said["id"], result={"sessionId": SESSION})
     elif said.get("method") == "session/prompt":
         chosen = []
         for number, command in enumerate(said["params"]["prompt"][0]["text"].split("\n")):
@@ -36,10 +39,10 @@ for line in sys.stdin:
             send(
                 id=f"q{number}",
                 method="session/request_permission",
-                params={"sessionId": "s", "options": OPTIONS, "toolCall": call},
+                params={"sessionId": SESSION, "options": OPTIONS, "toolCall": call},
             )
             answer = json.loads(sys.stdin.readline())
             chosen.append(answer["result"]["outcome"].get("optionId", "none"))
         text = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": " ".join(chosen)}}
-        send(method="session/update", params={"sessionId": "s", "update": text})
+        send(method="session/update", params={"sessionId": SESSION, "update": text})
         send(id=said["id"], result={"stopReason": "end_turn"})

@@ -15,7 +15,7 @@ const SHORT_ANSWERS = {
 };
 
 /**
- * The option that the words name: by its label or id, by its number from 1, or by yes, no and always; or undefined.
+ * The option that the words name: by yes, no and always, by its label or id, by its number from 1; or undefined.
  * A short word never means an option that allows more than what is asked for.
  *
  * @param {Api.OpenQuestion} question
@@ -25,12 +25,10 @@ export function optionOf({ options }, text) {
   if (!options) return undefined;
   const word = plain(text);
   const numbered = /^\d+$/.test(word) ? options[Number(word) - 1] : undefined;
-  const kinds = Object.hasOwn(SHORT_ANSWERS, word) ? SHORT_ANSWERS[word] : [];
-  return (
-    options.find((it) => plain(it.label) === word || it.id === text.trim()) ??
-    numbered ??
-    kinds.map((kind) => options.find((it) => it.kind === kind && !it.wide)).find(Boolean)
-  );
+  if (isPermission({ options }) && Object.hasOwn(SHORT_ANSWERS, word)) {
+    return SHORT_ANSWERS[word].map((kind) => options.find((it) => it.kind === kind && !it.wide)).find(Boolean);
+  }
+  return options.find((it) => plain(it.label) === word || it.id === text.trim()) ?? numbered;
 }
 
 /**
@@ -43,11 +41,17 @@ export function optionOf({ options }, text) {
 export function answerOf(question, text) {
   const option = optionOf(question, text);
   if (option) return { answer: option.id };
-  if (question.free_text || !question.options?.length) return { answer: text.trim() };
+  const isShort = isPermission(question) && Object.hasOwn(SHORT_ANSWERS, plain(text));
+  if ((question.free_text && !isShort) || !question.options?.length) return { answer: text.trim() };
   const numbers = question.options.length > 1 ? `1 to ${question.options.length}` : "1";
   return {
     why: `This question takes only the answers above: press one, or write its number (${numbers}) or its words.`,
   };
+}
+
+/** @param {{ options?: Api.OpenQuestion["options"] }} question */
+function isPermission({ options }) {
+  return (options ?? []).some((it) => it.kind !== "choice");
 }
 
 /**
