@@ -13,7 +13,7 @@ from postgres import Server
 
 from penstock.chat.store.postgres.store import PostgresStore
 from penstock.chat.store.protocol import Submitted, Trimmed
-from penstock.chat.store.rows import ChatRow, Directory, Heartbeat, Share, TurnRow
+from penstock.chat.store.rows import Attachment, ChatRow, Directory, Heartbeat, Share, TurnRow
 from penstock.chat.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.slow
@@ -108,8 +108,11 @@ SHARES = [
 ]
 
 
+PICTURE = Attachment("p1", "full", "a.png", "image/png", 9, 5, "ana", turn=3)
+
+
 def test_the_chats_of_a_machine_are_copied(database: str, tmp_path: Path) -> None:
-    """All chats are copied with numbers, times, keys, turns, shares and directories; a second copy changes nothing."""
+    """All chats are copied with all that belongs to them, and the directories; a second copy changes nothing."""
     turns = [TurnRow(2, 4, 6, 7, b"two"), TurnRow(3, 7, 0, 8, b"three")]
 
     async def fill() -> None:
@@ -125,6 +128,7 @@ def test_the_chats_of_a_machine_are_copied(database: str, tmp_path: Path) -> Non
             await store.put_directory(Directory("/src", 3))
             for share in SHARES:
                 await store.put_share(share)
+            await store.put_attachment(PICTURE, b"\0\xffpicture", unsent_before=0)
 
     async def check() -> None:
         async with await PostgresStore.open(database, node="node-1") as store:
@@ -141,6 +145,8 @@ def test_the_chats_of_a_machine_are_copied(database: str, tmp_path: Path) -> Non
             assert await store.submit("full", b"x", at=1, key="k") == Submitted(7, False)
             assert await store.list_directories() == [Directory("/src", 3)]
             assert await store.list_shares() == SHARES
+            assert await store.list_attachments("full") == [PICTURE]
+            assert await store.read_attachment("full", PICTURE.id) == b"\0\xffpicture"
             assert await store.list_expired(before=8, max_bytes=None) == {"full": 6}
 
     asyncio.run(fill())

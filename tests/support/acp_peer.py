@@ -6,7 +6,10 @@ Run as a program it speaks ACP on its stdin and stdout. The prompt tells it what
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import socket
+import sys
 from typing import Any
 
 import acp
@@ -26,6 +29,21 @@ EDITED = "# Demo\nnew <img src=x onerror=alert(1)> \u202etext\n" + "".join(f"lin
 SCRIPT = "set -e\nfor file in *; do\n  rm -- \u202e$file\ndone"
 
 
+def blocks_as_text(prompt: list[Any]) -> str:
+    """The blocks of a prompt as JSON; the files of links are read, and data are counted."""
+    found: list[dict[str, Any]] = []
+    for block in prompt:
+        made = {"type": block.type}
+        if block.type == "text":
+            made["text"] = block.text
+        elif block.type == "image":
+            made |= {"mime_type": block.mime_type, "data": block.data}
+        elif block.type == "resource_link":
+            made |= {"name": block.name, "size": os.path.getsize(block.uri.removeprefix("file://"))}
+        found.append(made)
+    return json.dumps(found)
+
+
 class Peer:
     """The agent. It knows one old session."""
 
@@ -43,7 +61,11 @@ class Peer:
         sessions = schema.SessionCapabilities(fork=schema.SessionForkCapabilities())
         return schema.InitializeResponse(
             protocol_version=1,
-            agent_capabilities=schema.AgentCapabilities(load_session=True, session_capabilities=sessions),
+            agent_capabilities=schema.AgentCapabilities(
+                load_session=True,
+                session_capabilities=sessions,
+                prompt_capabilities=schema.PromptCapabilities(image="--images" in sys.argv),
+            ),
             agent_info=schema.Implementation(name="peer", version="0.1"),
         )
 
@@ -106,6 +128,8 @@ class Peer:
             stop = "cancelled"
         elif words == "files":
             await self._files(session_id)
+        elif words.startswith("blocks"):
+            await self._say(session_id, helpers.update_agent_message_text(blocks_as_text(prompt)))
         elif words == "fail":
             raise acp.RequestError.internal_error({"details": "nothing works today"})
         else:

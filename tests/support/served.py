@@ -146,6 +146,7 @@ class Gateway:
                 limits=limits,
                 default_agent="scripted",
                 spending=DailySpending(self.folder / SPENDING, self.logins.people),
+                data=self.folder,
             )
             await self.service.places.trust(self.root)
             self.watches = Watches(self.service, self.metrics, max_clients=max_clients, pace=pace, linger=linger)

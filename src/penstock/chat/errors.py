@@ -57,6 +57,16 @@ class NoSuchShare(ChatError):
         super().__init__("this share does not exist, has expired or was revoked", help="ask for a new link")
 
 
+class NoSuchAttachment(ChatError):
+    """The chat has no attachment of this id, or no longer keeps it."""
+
+    code = "not_found"
+    status = 404
+
+    def __init__(self) -> None:
+        super().__init__("the chat does not have this file", expected="the id of a file that was uploaded to it")
+
+
 class NoSuchRun(ChatError):
     """No document or loop has this id, or it lacks the requested item."""
 

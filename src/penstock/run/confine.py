@@ -223,7 +223,11 @@ def _in_mode(run: ToConfine, mode: Mode) -> Confinement:
     hidden = (str(data_path()), *run.surroundings.hidden)
     folders = _kept_folders(run)
     reach = reach_of(run.facts, run.env, run.hosts, run.urls) if run.network == "agent" else None
-    found = own_view(run.cwd, hidden=hidden, visible=run.files) if mode == "own" else _view_of(run, hidden)
+    found = (
+        own_view(run.cwd, hidden=hidden, visible=(*run.files, *run.surroundings.read_only))
+        if mode == "own"
+        else _view_of(run, hidden)
+    )
     words = [bwrap, *arguments(found, as_root=os.geteuid() == 0)[1:]]
     problem = _failure([*words, "/bin/true"], run.cwd)
     if problem:

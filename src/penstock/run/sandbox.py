@@ -29,7 +29,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     covered: tuple[str, ...] = ()
     """Directories that a run with `on` does not see either, such as the repository beside its tree."""
     read_only: tuple[str, ...] = ()
-    """Directories in them that it reads."""
+    """Directories in what is hidden or covered that it reads."""
     writable: tuple[str, ...] = ()
     """Directories that it writes besides its own."""
     caches: str = ""

@@ -61,9 +61,9 @@ class Home:
         more = [f"--prompts={self.prompts}", "--resume={session_id}", "--model={model}", *arguments]
         self.configure(name, [sys.executable, "-S", str(SCRIPTED), place, *more], f'adapter = "{adapter}"')
 
-    def peer(self, name: str = "peer") -> None:
+    def peer(self, name: str = "peer", *arguments: str) -> None:
         """Configure the agent that speaks ACP and asks."""
-        self.configure(name, [sys.executable, str(PEER)], 'protocol = "acp"')
+        self.configure(name, [sys.executable, str(PEER), *arguments], 'protocol = "acp"')
 
     def configure(self, name: str, command: list[str], more: str = "") -> None:
         """Configure an agent."""
@@ -101,6 +101,7 @@ class Home:
             "config": self.config,
             "default_agent": "scripted",
             "run_limits": SHORT,
+            "data": self.folder,
         }
         service = await Service.open(store, **given | options)
         await service.places.trust(self.work)

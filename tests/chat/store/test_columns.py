@@ -27,6 +27,7 @@ from penstock.chat.store.columns import (
 )
 from penstock.chat.store.logins import Browser
 from penstock.chat.store.rows import (
+    Attachment,
     ChatChanges,
     ChatFields,
     ChatRow,
@@ -43,6 +44,7 @@ FIRST: dict[type[msgspec.Struct], str] = {
     TurnRow: "turn int; first int; last int; at int; view bytes",
     Directory: "path str; trusted_at int; person str 'owner'",
     Browser: "id str; secret str; name str; secure bool; created_at int; used_at int; person str 'owner'",
+    Attachment: "id str; chat str; name str; media_type str; size int; created_at int; person str 'owner'; turn int 0",
     Share: "id str; chat str; secret str; created_at int; expires_at int; until int?; details bool False;"
     " person str 'owner'",
 }

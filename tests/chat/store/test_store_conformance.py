@@ -33,7 +33,7 @@ from penstock.chat.store.protocol import (
     check_entries,
     check_number,
 )
-from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, Directory, Share, TurnRow
 from penstock.chat.store.state import StoreState
 from penstock.errors import UsageError
 
@@ -80,6 +80,7 @@ class MemoryStore:
         self.chats: dict[str, MemoryChat] = {}
         self.directories: dict[str, Directory] = {}
         self.shares: dict[str, Share] = {}
+        self.attachments: dict[tuple[str, str], tuple[Attachment, bytes]] = {}
         self.subscriptions: list[MemorySubscription] = []
         self.closed = False
         self.state = StoreState()
@@ -189,6 +190,10 @@ class MemoryStore:
         found.trimmed = max(found.trimmed, upto)
         found.keys = {key: number for key, number in found.keys.items() if number > upto}
         found.turns = {turn: row for turn, row in found.turns.items() if not 0 < row.last <= upto}
+        first = min(found.turns, default=0)
+        gone = [key for key, (it, _) in self.attachments.items() if key[0] == chat and 0 < it.turn < first]
+        for key in gone:
+            del self.attachments[key]
 
     def subscribe(self) -> MemorySubscription:
         self.subscriptions.append(MemorySubscription())
@@ -217,6 +222,7 @@ class MemoryStore:
         self.of(chat)
         del self.chats[chat]
         self.shares = {id: it for id, it in self.shares.items() if it.chat != chat}
+        self.attachments = {key: it for key, it in self.attachments.items() if key[0] != chat}
         self.notify_of_row(chat)
 
     async def summary(self, chat: str, *, limit: int) -> Summary:
@@ -260,6 +266,32 @@ class MemoryStore:
 
     async def delete_share(self, id: str) -> None:
         self.shares.pop(id, None)
+
+    async def put_attachment(self, attachment: Attachment, content: bytes, *, unsent_before: int) -> None:
+        self.of(attachment.chat)
+        found = self.attachments.items()
+        self.attachments = {key: it for key, it in found if it[0].turn or it[0].created_at >= unsent_before}
+        self.attachments[attachment.chat, attachment.id] = attachment, content
+
+    async def list_attachments(self, chat: str) -> list[Attachment]:
+        found = [it for it, _ in self.attachments.values() if it.chat == chat]
+        return sorted(found, key=lambda it: (it.created_at, it.id))
+
+    async def read_attachment(self, chat: str, id: str) -> bytes | None:
+        return self.attachments.get((chat, id), (None, None))[1]
+
+    async def note_attachments(self, chat: str, ids: Sequence[str], turn: int) -> None:
+        for key, (attachment, content) in self.attachments.items():
+            if key[0] == chat and key[1] in ids:
+                self.attachments[key] = replace(attachment, turn=turn), content
+
+    async def delete_attachment(self, chat: str, id: str) -> None:
+        found = self.attachments.get((chat, id))
+        if found is not None and not found[0].turn:
+            del self.attachments[chat, id]
+
+    async def attached_bytes(self, person: str) -> int:
+        return sum(it.size for it, _ in self.attachments.values() if it.person == person)
 
 
 def opener(store: Any) -> conformance.Open:
@@ -568,6 +600,29 @@ class KeepsShares(MemoryStore):
         self.shares = kept
 
 
+class KeepsAttachments(MemoryStore):
+    """Leaves the attachments of a turn that is trimmed."""
+
+    async def trim(self, chat: str, upto: int) -> None:
+        kept = dict(self.attachments)
+        await super().trim(chat, upto)
+        self.attachments = kept
+
+
+class MixesAttachments(MemoryStore):
+    """Gives the attachment of another chat."""
+
+    async def read_attachment(self, chat: str, id: str) -> bytes | None:
+        return next((content for key, (_, content) in self.attachments.items() if key[1] == id), None)
+
+
+class DropsSending(MemoryStore):
+    """Drops an attachment while it is being sent."""
+
+    async def delete_attachment(self, chat: str, id: str) -> None:
+        self.attachments.pop((chat, id), None)
+
+
 class KeepsDirectories(MemoryStore):
     """Removes nothing."""
 
@@ -679,6 +734,9 @@ WRONG: list[tuple[type[MemoryStore], str]] = [
     (DropsHeartbeats, "chats_are_rows"),
     (KeepsDirectories, "directories_are_rows"),
     (KeepsShares, "shares_are_rows"),
+    (MixesAttachments, "attachments_are_kept"),
+    (DropsSending, "attachments_are_kept"),
+    (KeepsAttachments, "attachments_go_with_their_turns"),
     (ExpiresOpen, "old_turns_expire"),
     (Racing, "writers_race"),
     (Silent, "subscribers_miss_nothing"),

@@ -200,7 +200,7 @@ def test_a_body_that_is_no_prompt(client: httpx.Client, shared: Gateway, content
         f"/api/chats/{shared.chat()}/turns", content=content, headers={"Content-Type": "application/json"}
     )
     assert refused(answer) == (400, "invalid")
-    assert answer.json()["detail"].endswith('expected {"text"}')
+    assert answer.json()["detail"].endswith('expected {"text", "attachments"?}')
 
 
 # --- turns ---
@@ -537,7 +537,12 @@ def test_the_page_of_the_docs_has_every_address() -> None:
     table = DOCS.read_text("utf-8").split("## Addresses")[1].split("\n## ")[0].split("CHAT:")[0]
     told = set(re.findall(r"^\| `([A-Z]+) ([^`?]+)(?:\?[^`]*)?` \|", table, re.MULTILINE))
     ids = {"/ai/AGENT": "/ai/{agent}", "/ai/FOREIGN": "/ai/{foreign}", "/browsers/ID": "/browsers/{browser}"}
-    ids |= {"/shares/ID": "/shares/{share}", "/runs/ID": "/runs/{run}", "/nodes/NAME": "/nodes/{node}"}
+    ids |= {
+        "/attachments/ID": "/attachments/{attachment}",
+        "/shares/ID": "/shares/{share}",
+        "/runs/ID": "/runs/{run}",
+        "/nodes/NAME": "/nodes/{node}",
+    }
     ids |= {
         "/steps/N/": "/steps/{step}/",
         "/rounds/N/": "/rounds/{round}/",

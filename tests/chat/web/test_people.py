@@ -25,7 +25,7 @@ CHATS = {"owner/private": ("", "private"), "ana/private": ("ana", "private"), "a
 """Chats of the test by name: whose each is, and who sees it."""
 
 # Who may send what, written down a second time: by the name of the operation.
-ANYBODY = {"health", "ready", "log_in", "shared_chat", "shared_details"}
+ANYBODY = {"health", "ready", "log_in", "shared_chat", "shared_details", "shared_attachment"}
 SIGNED_IN = {
     "document", "log_out", "browsers", "revoke", "link", "about", "agents", "workspaces", "nodes", "chats", "find",
     "list_runs", "list_shares", "models", "ui_stream",
@@ -35,8 +35,10 @@ OWNERS = {
     "metrics", "trust", "remove_node", "run", "run_details", "run_output", "run_changes", "run_candidate_changes",
     "stop_run", "land_run", "message_run", "run_events",
 }  # fmt: skip
-READS = {"chat", "turns", "details", "trajectory", "turn_entries", "activity", "export", "events", "picture"}
-WRITES = {"file", "change", "prompt", "stop", "release", "answer", "followed_entries"}
+READS = {
+    "chat", "attachment", "turns", "details", "trajectory", "turn_entries", "activity", "export", "events", "picture",
+}  # fmt: skip
+WRITES = {"file", "change", "attach", "detach", "prompt", "stop", "release", "answer", "followed_entries"}
 DECIDES = {"delete", "share", "revoke_share"}
 
 
@@ -108,7 +110,7 @@ def send(client: httpx.Client, address: Address, chat: str) -> httpx.Response:
     path = address.path.replace("{chat}", chat)
     for name in ("turn", "step", "round", "candidate"):
         path = path.replace(f"{{{name}}}", "999")
-    for name in ("browser", "run", "agent", "foreign", "node", "share"):
+    for name in ("browser", "run", "agent", "foreign", "node", "share", "attachment"):
         path = path.replace(f"{{{name}}}", "nobody")
     given: dict[str, Any] = {} if address.body is None else {"json": {"no_such_field": 1}}
     if address.media == "text/event-stream" and address.method == "GET":

@@ -393,7 +393,7 @@ class Acp:
             self._send_request(asked, method, {"sessionId": self._session_id, **params})
             return
         self._prompted = True
-        prompt = {"sessionId": self._session_id, "prompt": prompt_blocks(self._request)}
+        prompt = {"sessionId": self._session_id, "prompt": prompt_blocks(self._request, self._capabilities)}
         self._send_request(ClientRequest.PROMPT, "session/prompt", prompt)
 
     def _failed(self, asked: ClientRequest | None, error: Any) -> Iterator[Update]:

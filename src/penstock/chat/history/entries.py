@@ -23,6 +23,18 @@ Asker = Literal["person", "answer", "heartbeat"]
 """Source of a turn: a person's message, a person's answer to a question that ended a turn, or the heartbeat."""
 
 
+class AttachedFile(msgspec.Struct, frozen=True):
+    """Attachment of a message: a picture, or another file. The store has its content."""
+
+    id: str
+    name: str
+    """Name for people; no part of a path."""
+    media_type: str
+    """Type that its bytes show, as `image/png`, `text/plain`, `application/octet-stream`."""
+    size: int
+    """Bytes of its content."""
+
+
 class Prompted(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompted"):
     """A turn was submitted; it waits until those before it are over. Turns of a chat are numbered from 1 on."""
 
@@ -33,6 +45,7 @@ class Prompted(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompted"):
     """Idempotency key of the caller: a repeated prompt with this key is the same turn."""
     person: str = OWNER
     """Person who submitted it."""
+    attachments: list[AttachedFile] = []
 
 
 class StopRequested(msgspec.Struct, frozen=True, omit_defaults=True, tag="stop_requested"):

@@ -12,7 +12,7 @@ import msgspec
 
 from penstock import events as ev
 from penstock.chat.history.denied import DeniedAction, NeededAllow
-from penstock.chat.history.entries import OWNER, Asker
+from penstock.chat.history.entries import OWNER, Asker, AttachedFile
 from penstock.chat.turn import Assistant, Completed, FinalMessageStart, OpenQuestion, Streaming, Thinking
 
 TurnState = Literal["queued", "running", "completed"]
@@ -43,6 +43,8 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     """True if it waits until a person releases it: the turn before it was stopped."""
     person: str = msgspec.field(default_factory=lambda: OWNER)
     """Person who asked for it."""
+    attachments: list[AttachedFile] | None = None
+    """Pictures and files of the message; None if it has none."""
 
     # --- while it runs ---
     status: str | None = None
@@ -104,6 +106,7 @@ class PromptedFrame(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompt
     asked_at: int
     key: str | None = None
     person: str = msgspec.field(default_factory=lambda: OWNER)
+    attachments: list[AttachedFile] | None = None
 
 
 class HeldTurns(msgspec.Struct, frozen=True, tag="held"):

@@ -218,12 +218,13 @@ class Timeline:
                 self._event(what, self._live)
         elif isinstance(what, Prompted):
             view = TurnView(what.turn, what.text, what.by, what.key, asked_at=self._at, first=self.number)
-            view.person = what.person
+            view.person, view.attachments = what.person, what.attachments or None
             view.held = bool(self.held)  # it does not overtake those before it
             self.turns[what.turn] = view
-            self._change(
-                what.turn, frames.PromptedFrame(what.turn, what.text, what.by, self._at, what.key, what.person)
+            frame = frames.PromptedFrame(
+                what.turn, what.text, what.by, self._at, what.key, what.person, view.attachments
             )
+            self._change(what.turn, frame)
             if view.held:
                 self._show_held()
             self._forget()

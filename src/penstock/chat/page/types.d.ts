@@ -6,6 +6,7 @@ declare namespace Api {
     default_agent: string;
     allow: Array<string>;
     max_prompt_bytes: number;
+    max_attachment_bytes: number;
     person: PersonView;
     node?: string | null;
     several?: boolean;
@@ -62,6 +63,13 @@ declare namespace Api {
     delta: string;
     offset: number;
     replace?: boolean;
+  }
+
+  interface AttachedFile {
+    id: string;
+    name: string;
+    media_type: string;
+    size: number;
   }
 
   interface BrowserView {
@@ -500,6 +508,7 @@ declare namespace Api {
 
   interface Prompt {
     text: string;
+    attachments?: Array<string>;
   }
 
   interface PromptedFrame {
@@ -510,6 +519,7 @@ declare namespace Api {
     asked_at: number;
     key?: string | null;
     person?: string;
+    attachments?: Array<AttachedFile> | null;
   }
 
   interface Readiness {
@@ -597,6 +607,7 @@ declare namespace Api {
     asked_at: number;
     text: string;
     outcome: "cancelled" | "cut_off" | "empty" | "error" | "ok" | "timed_out" | null;
+    attachments?: Array<AttachedFile> | null;
   }
 
   interface Snapshot {
@@ -682,6 +693,7 @@ declare namespace Api {
     model?: string | null;
     held?: boolean;
     person?: string;
+    attachments?: Array<AttachedFile> | null;
     status?: string | null;
     reply?: string | null;
     question?: OpenQuestion | null;

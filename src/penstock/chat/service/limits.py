@@ -23,6 +23,10 @@ class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum number of chats of all nodes (`--max-chats`): their list is 3 MB, and each request for it takes 16 ms."""
     max_prompt_bytes: int = 512 * 1024
     """Bytes of a prompt as UTF-8, however its request writes it."""
+    max_attachment_bytes: int = 10 * 1024 * 1024
+    """Bytes of one attachment: a picture of a camera, or a long log. Agents get larger files by their paths."""
+    max_attached_bytes: int = 2 * 1024 * 1024 * 1024
+    """Bytes of all attachments of one person: a thousand screenshots, which a small disk still has space for."""
     asking_grace: float = 1.0
     """Seconds after a question that does not block the run, in which the agent may answer it itself or end."""
     closing: float = 0.4

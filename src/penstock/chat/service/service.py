@@ -24,9 +24,11 @@ from penstock.chat.history.export.parts import TurnToExport, is_exported
 from penstock.chat.history.frames import TurnView
 from penstock.chat.people.spending import DailySpending
 from penstock.chat.service import files
+from penstock.chat.service.agents.attached import FOLDER, AttachmentFolders
 from penstock.chat.service.agents.launch import Starter
 from penstock.chat.service.agents.offered import Agents
 from penstock.chat.service.agents.workspaces import Workspaces
+from penstock.chat.service.attachments import Attachments
 from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.chats.chat_view import ChatView, view_of
 from penstock.chat.service.chats.chats import Chats
@@ -61,6 +63,7 @@ from penstock.chat.service.webhooks import Webhooks
 from penstock.chat.store.protocol import ChatStore, StoreFailed, Trimmed, clock
 from penstock.chat.store.rows import ChatChanges, ChatRow, Heartbeat, Visibility
 from penstock.chat.store.state import StoreState
+from penstock.config.data import data_path
 from penstock.config.settings import Config
 from penstock.errors import UsageError
 from penstock.run import lifecycle
@@ -95,6 +98,7 @@ class Service:
         self._sleep = sleep
         self._chats = Chats(shared, self._start)
         self._search = Search()
+        self.attachments: Attachments = Attachments(shared.store, self._chats, shared.limits, shared.now)
         self.shares: Shares = Shares(shared.store, self._chats, shared.now)
         self._scheduler = Scheduler(self._chats, shared.changed, shared.now, sleep)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -122,6 +126,7 @@ class Service:
         hidden: Iterable[str] = (),
         url: str = "",
         spending: DailySpending | None = None,
+        data: Path | None = None,
     ) -> Service:
         """Recover the chats of the store: end and mark turns that a crash cut off, and continue with those that wait.
 
@@ -130,7 +135,8 @@ class Service:
         and `sleep` (seconds) are the clock of entries, heartbeats and retention. `history` lists the runs; None: not.
         `this_node`: the turns that this process works on; None: all. `hidden`: files and directories that confined
         agents do not see. `url`: address of the server, for the links of webhooks; "" for none.
-        `spending`: what persons have spent today; None: they have no limits.
+        `spending`: what persons have spent today; None: they have no limits. `data`: the data directory, in which
+        agents read attachments; None: the default one.
 
         Raises:
             StoreFailed: the store cannot be read.
@@ -142,6 +148,7 @@ class Service:
             raise UsageError("there is no root", expected="a directory below which agents may work")
         given = dict(os.environ if environ is None else environ)
         limits = limits or ServiceLimits()
+        folders = AttachmentFolders((data or data_path()) / FOLDER)
         starter = Starter(
             config,
             workspaces,
@@ -151,14 +158,16 @@ class Service:
             default_agent,
             hidden,
             limits.max_turn_seconds,
+            folders=folders,
         )
         webhooks = Webhooks(config.webhooks, url=url, now=now)
-        shared = Shared(store, limits, starter.run, now, history, this_node, Slots(limits.max_runs), webhooks)
+        shared = Shared(store, limits, starter.run, now, history, this_node, Slots(limits.max_runs), webhooks, folders)
         shared.spending = spending or DailySpending()
         service = cls(shared, starter, workspaces, sleep)
         service._hidden = hidden
         subscription = store.subscribe()
         await service._chats.recover()
+        await asyncio.to_thread(folders.keep, {chat.row.id for chat in service._chats})
         for work in (service._chats.follow(subscription), service._scheduler.run(), check_again(store)):
             service._start(work)
         if retention is not None:
@@ -413,11 +422,19 @@ class Service:
     # --- turns ---
 
     async def prompt(
-        self, id: str, text: str, *, key: str | None = None, person: str = OWNER, most: int | None = None
+        self,
+        id: str,
+        text: str,
+        *,
+        key: str | None = None,
+        person: str = OWNER,
+        most: int | None = None,
+        attachments: Sequence[str] = (),
     ) -> tuple[int, bool]:
         """Ask for a turn in the name of a person; return its number, and whether it is new.
 
-        `most`: maximum number of turns of this person that run or wait at once, in all chats.
+        `most`: maximum number of turns of this person that run or wait at once, in all chats. `attachments`: ids of
+        those that go with the text, which may then be empty.
 
         If one of the newest turns has this `key`, that turn is the result. When the call returns, the prompt is in the
         store, and its turn will begin exactly once, even after a crash.
@@ -434,8 +451,12 @@ class Service:
             if most is not None:
                 check_max_turns(person, sum(it.count_open(person) for it in self._chats), most)
 
-        turn, new = await chat.ask(self._text(text), key=key_of(key), person=person, check=check)
-        await self._was_written_to(chat, text)
+        files = await self.attachments.chosen(id, attachments)
+        asked = text_of(text, self.limits.max_prompt_bytes, may_be_empty=bool(files))
+        async with self.attachments.sending(id, files) as note:
+            turn, new = await chat.ask(asked, key=key_of(key), person=person, check=check, attachments=files)
+            note(turn)
+        await self._was_written_to(chat, text if text.strip() else files[0].name)
         return turn, new
 
     async def answer(self, id: str, question: str, text: str, *, person: str = OWNER) -> int:

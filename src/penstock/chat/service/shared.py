@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from penstock.chat.errors import ShuttingDown
 from penstock.chat.people.spending import DailySpending
+from penstock.chat.service.agents.attached import AttachmentFolders, PlacedFile
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.nodes import ThisNode
@@ -25,9 +26,9 @@ class Shared(msgspec.Struct):
 
     store: ChatStore
     limits: ServiceLimits
-    run: Callable[[ChatRow, str, float | None], Run]
-    """Function that makes a run of a prompt, with a limit of its cost; it raises what `Agent.run` raises, or an error
-    for the caller."""
+    run: Callable[[ChatRow, str, float | None, Sequence[PlacedFile]], Run]
+    """Function that makes a run of a prompt, with a limit of its cost and attachments; it raises what `Agent.run`
+    raises, or an error for the caller."""
     now: Callable[[], int]
     """Clock: milliseconds since 1970."""
     history: History | None
@@ -36,6 +37,7 @@ class Shared(msgspec.Struct):
     slots: Slots
     """Slots: one for each agent that may be at work."""
     webhooks: Webhooks
+    folders: AttachmentFolders
     spending: DailySpending = msgspec.field(default_factory=DailySpending)
     counters: Counters = msgspec.field(default_factory=Counters)
     changed: asyncio.Event = msgspec.field(default_factory=asyncio.Event)

@@ -62,8 +62,8 @@ def visibility_of(visibility: Any) -> Visibility:
     return found
 
 
-def text_of(text: str, limit: int) -> str:
-    """Return the text for an agent, at most `limit` bytes.
+def text_of(text: str, limit: int, *, may_be_empty: bool = False) -> str:
+    """Return the text for an agent, at most `limit` bytes; it `may_be_empty` if files go with it.
 
     Raises:
         Invalid, ContentTooLarge: the text is not valid, or too large.
@@ -72,7 +72,7 @@ def text_of(text: str, limit: int) -> str:
     if size > limit:
         help = "put the text into a file and name the file"
         raise ContentTooLarge(f"the message has {size:,} bytes", expected=f"at most {limit:,} bytes", help=help)
-    if not text.strip() or "\0" in text:
+    if (not text.strip() and not may_be_empty) or "\0" in text:
         raise Invalid("the message is empty, or has a NUL", expected="a message for the agent")
     return text
 

@@ -28,7 +28,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, Directory, Share, TurnRow
 from penstock.chat.store.state import StoreState
 from penstock.errors import TransportError, UsageError
 
@@ -399,7 +399,9 @@ class ChatStore(Protocol):
         ...
 
     async def list_expired(self, *, before: int | None, max_bytes: int | None) -> dict[str, int]:
-        """Return the chats with turns that ended before the time `before`, or that make the entries exceed `max_bytes`.
+        """Return the chats with turns that ended before the time `before`, or that make the store exceed `max_bytes`.
+
+        The bytes are those of the entries, and of the attachments that were sent.
 
         For each chat, the result has the number up to which entries are too old or too many. Nothing is dropped.
         """
@@ -439,6 +441,38 @@ class ChatStore(Protocol):
 
     async def delete_share(self, id: str) -> None:
         """Remove a share, if the store has it."""
+        ...
+
+    # --- attachments ---
+
+    async def put_attachment(self, attachment: Attachment, content: bytes, *, unsent_before: int) -> None:
+        """Add an attachment, which is deleted with its chat or with the turn that was submitted with it.
+
+        Attachments of all chats that were created before `unsent_before` and are not sent yet are dropped.
+
+        Raises:
+            UnknownChat: there is no such chat.
+        """
+        ...
+
+    async def list_attachments(self, chat: str) -> list[Attachment]:
+        """Return the attachments of a chat, the oldest first."""
+        ...
+
+    async def read_attachment(self, chat: str, id: str) -> bytes | None:
+        """Return the content of an attachment; None if the chat does not have it."""
+        ...
+
+    async def note_attachments(self, chat: str, ids: Sequence[str], turn: int) -> None:
+        """Note the turn that is submitted with attachments of a chat; `SENDING` before its number is known."""
+        ...
+
+    async def delete_attachment(self, chat: str, id: str) -> None:
+        """Remove an attachment that is not sent yet, if the chat has it."""
+        ...
+
+    async def attached_bytes(self, person: str) -> int:
+        """Return the bytes of all attachments that a person has uploaded."""
         ...
 
 

@@ -127,3 +127,25 @@ class Share(msgspec.Struct, frozen=True):
     """True if it also shows what the agent did: its thoughts and calls of tools."""
     person: str = OWNER
     """Person who made it."""
+
+
+SENDING = 2**31
+"""Number in the place of a turn's while an attachment is being sent: larger than that of any turn."""
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    """Picture or file that goes with a message of a chat. Its content is kept beside it."""
+
+    id: str
+    chat: str
+    name: str
+    """Name for people, as `clean_name` returns it: no part of a path."""
+    media_type: str
+    """Type that its bytes show; `application/octet-stream` if they show none."""
+    size: int
+    """Bytes of its content."""
+    created_at: int
+    person: str = OWNER
+    """Person who uploaded it."""
+    turn: int = 0
+    """Newest turn that was submitted with it; 0 until it is sent."""

@@ -13,7 +13,7 @@ import msgspec
 
 from penstock.chat.store.columns import SQLITE, additions, definitions
 from penstock.chat.store.protocol import StoreFailed
-from penstock.chat.store.rows import ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.rows import Attachment, ChatRow, Directory, Share, TurnRow
 from penstock.errors import UsageError
 
 APPLICATION = int.from_bytes(b"Pstk", "big")
@@ -76,7 +76,7 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 def missing_tables(tables: Collection[str]) -> list[str]:
     """Return the statements that create the tables which a file of the same form may lack."""
-    return [] if "shares" in tables else SHARES
+    return [*([] if "shares" in tables else SHARES), *([] if "attachments" in tables else ATTACHMENTS)]
 
 
 def missing_columns(connection: sqlite3.Connection) -> list[str]:
@@ -103,7 +103,13 @@ def _change(connection: sqlite3.Connection, statements: Sequence[str]) -> None:
         raise
 
 
-ROWS: dict[str, type[msgspec.Struct]] = {"chats": ChatRow, "turns": TurnRow, "directories": Directory, "shares": Share}
+ROWS: dict[str, type[msgspec.Struct]] = {
+    "chats": ChatRow,
+    "turns": TurnRow,
+    "directories": Directory,
+    "shares": Share,
+    "attachments": Attachment,
+}
 """Tables whose columns follow from a struct, besides those that `TABLES` names."""
 
 SHARES = [
@@ -112,6 +118,18 @@ SHARES = [
 ]
 """Statements for a table that files of this form had not from the beginning: a Penstock that does not know it can use
 the file."""
+
+ATTACHMENTS = [
+    f"""CREATE TABLE attachments (
+        {definitions(Attachment, SQLITE)},
+        content BLOB NOT NULL,
+        UNIQUE (chat, id)
+    ) STRICT""",
+    "CREATE INDEX attachments_by_turn ON attachments (chat, turn, size)",
+    "CREATE INDEX attachments_by_person ON attachments (person, size)",
+    "CREATE INDEX attachments_not_sent ON attachments (created_at) WHERE turn = 0",
+]
+"""Statements for another such table. The content is the last column: what is before it is read without it."""
 
 TABLES = [
     # `trimmed` is the number up to which entries were dropped. The last number is that of the last entry, or `trimmed`:
@@ -146,5 +164,6 @@ TABLES = [
     ) STRICT""",
     f"CREATE TABLE directories ({definitions(Directory, SQLITE)}, PRIMARY KEY (path)) STRICT, WITHOUT ROWID",
     *SHARES,
+    *ATTACHMENTS,
 ]
 """Statements that create the tables."""

@@ -30,7 +30,7 @@ from penstock.chat.store.protocol import (
     check_entries,
     check_number,
 )
-from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, Directory, Share, TurnRow
 from penstock.chat.store.state import CHECK_BYTES, StoreState
 from penstock.chat.store.subscriptions import StoreSubscription
 from penstock.chat.store.tables import Statements
@@ -43,6 +43,9 @@ READERS = 2
 GROUP_SECONDS = 0.01
 """Seconds between two transactions while several chats append: each costs a write to the disk, and wakes two threads.
 If every chat of the last transaction has appended again, the next one begins at once."""
+
+SPARE_BYTES = 16 * 1024 * 1024
+"""Bytes of the disk that an attachment leaves free for entries: those of the largest one."""
 
 LARGEST_ENTRY = 512 * 1024 * 1024
 """Bytes of the largest entry that every build of SQLite can hold."""
@@ -295,6 +298,45 @@ class SqliteStore:
     async def delete_share(self, id: str) -> None:
         """As `ChatStore.delete_share`."""
         await self._change(lambda changes: changes.delete_share(id))
+
+    # --- attachments ---
+
+    async def put_attachment(self, attachment: Attachment, content: bytes, *, unsent_before: int) -> None:
+        """As `ChatStore.put_attachment`. Space for other entries is left free on the disk."""
+        check_chat(attachment.chat)
+        free = free_bytes(self.path.parent)
+        if free is not None and free < len(content) + SPARE_BYTES:
+            raise StoreFailed("there is no space for a file of this size on the disk", help="free some space on it")
+        await self._change(lambda changes: changes.put_attachment(attachment, content, unsent_before))
+
+    async def list_attachments(self, chat: str) -> list[Attachment]:
+        """As `ChatStore.list_attachments`."""
+        check_chat(chat)
+        found: list[Attachment] = await self._read(tables.list_attachments, chat)
+        return found
+
+    async def read_attachment(self, chat: str, id: str) -> bytes | None:
+        """As `ChatStore.read_attachment`."""
+        check_chat(chat)
+        found: bytes | None = await self._read(tables.read_attachment, chat, id)
+        return found
+
+    async def note_attachments(self, chat: str, ids: Sequence[str], turn: int) -> None:
+        """As `ChatStore.note_attachments`."""
+        check_chat(chat)
+        check_number("turn", turn)
+        named = [*ids]
+        await self._change(lambda changes: changes.note_attachments(chat, named, turn))
+
+    async def delete_attachment(self, chat: str, id: str) -> None:
+        """As `ChatStore.delete_attachment`."""
+        check_chat(chat)
+        await self._change(lambda changes: changes.delete_attachment(chat, id))
+
+    async def attached_bytes(self, person: str) -> int:
+        """As `ChatStore.attached_bytes`."""
+        found: int = await self._read(tables.attached_bytes, person)
+        return found
 
     # --- inside ---
 

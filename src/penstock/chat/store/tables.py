@@ -20,7 +20,7 @@ from penstock.chat.store.protocol import (
     Trimmed,
     UnknownChat,
 )
-from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, Directory, Share, TurnRow
 from penstock.chat.store.schema import REWRITE
 from penstock.errors import UsageError
 
@@ -34,12 +34,13 @@ SHRINK_PAGES = 2000
 """Pages that one change returns to the disk."""
 
 CHAT_COLUMNS, TURN_COLUMNS, DIRECTORY_COLUMNS = names(ChatRow), names(TurnRow), names(Directory)
-SHARE_COLUMNS = names(Share)
+SHARE_COLUMNS, ATTACHMENT_COLUMNS = names(Share), names(Attachment)
 
 INSERT_CHAT = insert("chats", ChatRow)
 PUT_TURN = insert("turns", TurnRow, "chat", "bytes", replaces=True)
 PUT_DIRECTORY = insert("directories", Directory, replaces=True)
 INSERT_SHARE = insert("shares", Share)
+INSERT_ATTACHMENT = insert("attachments", Attachment, "content")
 
 
 @dataclass(slots=True)
@@ -137,6 +138,11 @@ class Statements:
         self._connection.execute("DELETE FROM entries WHERE chat = ? AND number <= ?", gone)
         self._connection.execute("DELETE FROM keys WHERE chat = ? AND number <= ?", gone)
         self._connection.execute("DELETE FROM turns WHERE chat = ? AND last BETWEEN 1 AND ?", gone)
+        self._connection.execute(
+            """DELETE FROM attachments WHERE chat = ? AND turn > 0
+            AND turn < (SELECT min(turn) FROM turns WHERE chat = ?)""",
+            (chat, head.key),
+        )
         self._connection.execute("UPDATE chats SET trimmed = ? WHERE key = ?", (head.trimmed, head.key))
         return head.trimmed < upto
 
@@ -163,7 +169,8 @@ class Statements:
         key = self._head(chat).key
         for table in ("entries", "keys", "turns"):
             self._connection.execute(f"DELETE FROM {table} WHERE chat = ?", (key,))
-        self._connection.execute("DELETE FROM shares WHERE chat = ?", (chat,))
+        for table in ("shares", "attachments"):
+            self._connection.execute(f"DELETE FROM {table} WHERE chat = ?", (chat,))
         self._connection.execute("DELETE FROM chats WHERE key = ?", (key,))
         del self._heads[chat]
         self.changed.add(chat)
@@ -185,6 +192,23 @@ class Statements:
     def delete_share(self, id: str) -> None:
         """Remove a share."""
         self._connection.execute("DELETE FROM shares WHERE id = ?", (id,))
+
+    def put_attachment(self, attachment: Attachment, content: bytes, unsent_before: int) -> None:
+        """Add an attachment, and drop those that were never sent."""
+        self._head(attachment.chat)
+        self._connection.execute("DELETE FROM attachments WHERE turn = 0 AND created_at < ?", (unsent_before,))
+        self._connection.execute(INSERT_ATTACHMENT, [*sqlite_values(attachment), content])
+
+    def note_attachments(self, chat: str, ids: Sequence[str], turn: int) -> None:
+        """Note the turn that is submitted with attachments."""
+        marks = ", ".join("?" * len(ids))
+        self._connection.execute(
+            f"UPDATE attachments SET turn = ? WHERE chat = ? AND id IN ({marks})", (turn, chat, *ids)
+        )
+
+    def delete_attachment(self, chat: str, id: str) -> None:
+        """Remove an attachment that is not sent yet."""
+        self._connection.execute("DELETE FROM attachments WHERE chat = ? AND id = ? AND turn = 0", (chat, id))
 
     def _head(self, chat: str) -> Head:
         head = self._heads.get(chat)
@@ -337,9 +361,15 @@ def list_expired(connection: sqlite3.Connection, before: int | None, max_bytes: 
                 (before,),
             )
         if max_bytes is not None:
-            excess = connection.execute("SELECT coalesce(sum(bytes), 0) FROM turns").fetchone()[0] - max_bytes
+            (kept,) = connection.execute(
+                """SELECT (SELECT coalesce(sum(bytes), 0) FROM turns)
+                + (SELECT coalesce(sum(size), 0) FROM attachments WHERE turn > 0)"""
+            ).fetchone()
+            excess = kept - max_bytes
             oldest = connection.execute(
-                "SELECT id, last, bytes FROM turns JOIN chats ON key = chat WHERE last > 0 ORDER BY at, id, turn"
+                """SELECT id, last, bytes + (
+                    SELECT coalesce(sum(size), 0) FROM attachments AS a WHERE a.chat = chats.id AND a.turn = turns.turn
+                ) FROM turns JOIN chats ON key = turns.chat WHERE last > 0 ORDER BY at, id, turn"""
             )
             while excess > 0 and (row := oldest.fetchone()):
                 upto[row[0]] = max(row[1], upto.get(row[0], 0))
@@ -363,3 +393,24 @@ def find_share(connection: sqlite3.Connection, secret: str) -> Share | None:
     """Read the share with this secret."""
     row = connection.execute(f"SELECT {SHARE_COLUMNS} FROM shares WHERE secret = ?", (secret,)).fetchone()
     return None if row is None else from_sqlite(row, Share)
+
+
+def list_attachments(connection: sqlite3.Connection, chat: str) -> list[Attachment]:
+    """Read the attachments of a chat, without their contents."""
+    rows = connection.execute(
+        f"SELECT {ATTACHMENT_COLUMNS} FROM attachments WHERE chat = ? ORDER BY created_at, id", (chat,)
+    )
+    return [from_sqlite(row, Attachment) for row in rows]
+
+
+def read_attachment(connection: sqlite3.Connection, chat: str, id: str) -> bytes | None:
+    """Read the content of an attachment."""
+    row = connection.execute("SELECT content FROM attachments WHERE chat = ? AND id = ?", (chat, id)).fetchone()
+    return None if row is None else row[0]
+
+
+def attached_bytes(connection: sqlite3.Connection, person: str) -> int:
+    """Read the bytes of all attachments that a person has uploaded."""
+    statement = "SELECT coalesce(sum(size), 0) FROM attachments WHERE person = ?"
+    found: int = connection.execute(statement, (person,)).fetchone()[0]
+    return found

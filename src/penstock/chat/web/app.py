@@ -34,6 +34,7 @@ IDS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "browser": (ID, str),
     "chat": (ID, str),
     "run": (ID, str),
+    "attachment": (ID, str),
     "share": (ID, str),
     "agent": (ID, str),
     "foreign": (FOREIGN_ID, str),

@@ -169,13 +169,13 @@ class RequestTimeout(HttpError):
 
 
 class UnsupportedMediaType(HttpError):
-    """The body is not JSON."""
+    """The body has another type than the route takes."""
 
     code = "unsupported_media_type"
     status = 415
 
-    def __init__(self) -> None:
-        super().__init__("the request has the wrong type", expected="Content-Type: application/json")
+    def __init__(self, expected: str = "application/json") -> None:
+        super().__init__("the request has the wrong type", expected=f"Content-Type: {expected}")
 
 
 class MisdirectedRequest(HttpError):

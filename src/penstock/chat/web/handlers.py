@@ -20,6 +20,7 @@ from penstock._version import __version__
 from penstock.adapter import Allow
 from penstock.chat.errors import Conflicting, Invalid, NoSuchChat, NotAllowed
 from penstock.chat.history.details import details_of
+from penstock.chat.history.entries import AttachedFile
 from penstock.chat.history.export import html, markdown
 from penstock.chat.history.export.parts import ExportWriter, file_name
 from penstock.chat.people.audit import Audit
@@ -130,6 +131,7 @@ class Api:
                 default,
                 [*get_args(Allow)],
                 limits.max_prompt_bytes,
+                limits.max_attachment_bytes,
                 schemas.PersonView(person.name, person.role),
                 self.service.this_node.home,
                 len(self.security.logins.people.all()) > 1,
@@ -332,6 +334,35 @@ class Api:
         made = await shares.details(self.service, share, turn)
         return Response(made, headers=NO_STORE, media_type="application/json")
 
+    async def shared_attachment(self, request: Request) -> Response:
+        """Return an attachment of a turn of a shared chat."""
+        turn = _number(request, "turn", 1, 1, 2**53)
+        assert turn is not None
+        share, _ = await shares.found(request, self.service, self.security.logins.people)
+        id = request.query_params.get("id", "")
+        return _file(request, *await shares.attachment(self.service, share, turn, id))
+
+    # --- attachments ---
+
+    async def attach(self, request: Request, chat: str) -> Response:
+        """Keep a picture or a file for a message."""
+        limit = self.service.limits.max_attachment_bytes
+        content = await schemas.read_bytes(request, limit)
+        self.security.check_still(request.scope)
+        self.check(request, "drive", chat)  # again: a body may take its time
+        name = request.query_params.get("name", "")
+        made = await self.service.attachments.add(chat, name, content, person=person_of(request).name)
+        return _json(made, 201)
+
+    async def attachment(self, request: Request, chat: str, attachment: str) -> Response:
+        """Return a picture or a file of a message."""
+        return _file(request, *await self.service.attachments.find(chat, attachment))
+
+    async def detach(self, request: Request, chat: str, attachment: str) -> Response:
+        """Remove a file whose message was not sent."""
+        await self.service.attachments.remove(chat, attachment)
+        return Response(status_code=204, headers=NO_STORE)
+
     # --- turns ---
 
     async def prompt(self, request: Request, chat: str, body: schemas.Prompt) -> Response:
@@ -340,7 +371,14 @@ class Api:
         if key is not None and not KEY.fullmatch(key):
             raise Invalid("the Idempotency-Key cannot be this", expected="1 to 200 visible characters of ASCII")
         person = person_of(request)
-        turn, is_new = await self.service.prompt(chat, body.text, key=key, person=person.name, most=person.max_runs)
+        turn, is_new = await self.service.prompt(
+            chat,
+            body.text,
+            key=key,
+            person=person.name,
+            most=person.max_runs,
+            attachments=body.attachments,
+        )
         return _json(schemas.TurnNumber(turn), 202 if is_new else 200)
 
     async def turns(self, request: Request, chat: str) -> Response:
@@ -600,6 +638,23 @@ def _browser(request: Request) -> Browser | None:
     """Return the browser that sent the request; None if it was a program."""
     found: Browser | None = request.scope.get(BROWSER)
     return found
+
+
+def _file(request: Request, file: AttachedFile, content: bytes) -> Response:
+    """Return an attachment as a file to download: pages show it as a picture if it is one, and never as a document.
+
+    The policy is for a browser that shows it nevertheless: nothing in it runs, and it has no origin.
+    """
+    tag = f'"{file.id}"'
+    headers = {
+        "Cache-Control": "private, no-cache",
+        "ETag": tag,
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+    }
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(content, headers=headers, media_type=file.media_type)
 
 
 class _Heads(Response):

@@ -17,10 +17,14 @@ from penstock.chat.web.routes import ADDRESSES, Address
 from penstock.chat.web.schemas import CompletionProblem
 
 INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
+BINARY = {"type": "string", "format": "binary"}
 
 PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "browser": ("The id of the browser", TEXT),
     "chat": ("The id of the chat", TEXT),
+    "attachment": ("The id of the attachment", TEXT),
+    "id": ("The id of the attachment", TEXT),
+    "name": ("Name of the file, for people", TEXT),
     "share": ("The id of the share", TEXT),
     "run": ("The id of the document or loop", TEXT),
     "node": ("The name of the node", TEXT),
@@ -107,6 +111,8 @@ def _operation(address: Address, schemas: dict[str, Any]) -> dict[str, Any]:
         made["security"] = []
     if address.body is not None:
         made["requestBody"] = {"required": True, "content": _content("application/json", schemas[str(address.body)])}
+    if address.takes:
+        made["requestBody"] = {"required": True, "content": _content(address.takes, BINARY)}
     return {key: value for key, value in made.items() if value != [] or key == "security"}
 
 
@@ -117,7 +123,9 @@ def _parameter(name: str, place: str) -> dict[str, Any]:
 
 def _responses(address: Address, schemas: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": HTTPStatus(address.status).phrase}
-    if address.answers is not None:
+    if address.answers is bytes:
+        answer["content"] = _content(address.media, BINARY)
+    elif address.answers is not None:
         answer["content"] = _content(address.media, _schema(address, schemas))
     responses = {str(address.status): answer}
     if address.does == "prompt":
@@ -125,7 +133,7 @@ def _responses(address: Address, schemas: dict[str, Any]) -> dict[str, Any]:
     problem = {"content": _content(MEDIA_TYPE, schemas[str(Problem)])}
     if address.path.startswith("/v1/"):
         problem = {"content": _content("application/json", schemas[str(CompletionProblem)])}
-    for status in sorted({*ALWAYS, *(WITH_BODY if address.body else ()), *address.problems}):
+    for status in sorted({*ALWAYS, *(WITH_BODY if address.body or address.takes else ()), *address.problems}):
         responses[str(status)] = {"description": HTTPStatus(status).phrase, **problem}
     return responses
 

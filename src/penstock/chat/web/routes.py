@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from penstock.chat.history.activity import AgentActivity
 from penstock.chat.history.details import Details
+from penstock.chat.history.entries import AttachedFile
 from penstock.chat.history.frames import Frame
 from penstock.chat.people.rights import Right
 from penstock.chat.runs.timeline import RunFrame
@@ -26,8 +27,8 @@ class Address(NamedTuple):
 
     method: str
     path: str
-    """Template of the path: `{browser}`, `{chat}`, `{share}` and `{run}` are ids, `{node}` is a name, the others are
-    numbers."""
+    """Template of the path: `{browser}`, `{chat}`, `{attachment}`, `{share}` and `{run}` are ids, `{node}` is a name,
+    the others are numbers."""
     right: Right
     """What the person who sends it needs."""
     does: str
@@ -42,6 +43,8 @@ class Address(NamedTuple):
     media: str = "application/json"
     query: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
+    takes: str = ""
+    """Media type of a body that is not JSON, whose bytes the handler reads; "" for JSON, or no body."""
 
     @property
     def public(self) -> bool:
@@ -86,6 +89,12 @@ ADDRESSES = (
     Address("DELETE", C, "manage", "delete", "Stop its run, and delete the chat", None, 204, problems=(404,)),
     Address("POST", f"{C}/turns", "drive", "prompt", "Write to the agent", schemas.Prompt, 202, schemas.TurnNumber,
             (400, 404, 409, 429), headers=("Idempotency-Key",)),
+    Address("POST", f"{C}/attachments", "drive", "attach", "Upload a picture or a file for a message", None, 201,
+            AttachedFile, (400, 404, 429), query=("name",), takes="application/octet-stream"),
+    Address("GET", f"{C}/attachments/{{attachment}}", "read", "attachment", "A picture or a file of a message", None,
+            200, bytes, (404,), media="application/octet-stream"),
+    Address("DELETE", f"{C}/attachments/{{attachment}}", "drive", "detach",
+            "Remove a file whose message was not sent", None, 204, problems=(404,)),
     Address("GET", f"{C}/turns", "read", "turns", "Turns, oldest first", None, 200, schemas.TurnPage, (400, 404),
             query=("before", "limit")),
     Address("GET", f"{C}/turns/{{turn}}/details", "read", "details", "All that the agent did in a turn", None, 200,
@@ -123,6 +132,9 @@ ADDRESSES = (
     Address("GET", "/api/shared/details", "public", "shared_details",
             "What the agent did in a turn, if the share shows it", None, 200, schemas.SharedDetails, (400, 403, 404),
             query=("turn",), headers=("X-Penstock-Share",)),
+    Address("GET", "/api/shared/attachment", "public", "shared_attachment",
+            "A picture or a file of a turn, if the share shows details", None, 200, bytes, (400, 403, 404),
+            media="application/octet-stream", query=("turn", "id"), headers=("X-Penstock-Share",)),
     Address("GET", "/api/runs", "signed in", "list_runs", "The documents and loops, the one used last first", None, 200,
             {"runs": list[RunView]}),
     Address("GET", R, "operate", "run", "A document or loop", None, 200, RunDetails, (404,)),

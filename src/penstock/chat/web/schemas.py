@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from penstock import events as ev
 from penstock.adapter import Allow
 from penstock.chat.errors import Invalid
-from penstock.chat.history.entries import Asker
+from penstock.chat.history.entries import Asker, AttachedFile
 from penstock.chat.history.frames import TurnState, TurnView
 from penstock.chat.history.items import AnyItem
 from penstock.chat.people.persons import Role
@@ -30,6 +30,12 @@ MAX_LOGIN_BYTES = 64 * 1024
 
 BODY_SECONDS = 30.0
 """Timeout in seconds for the whole body."""
+
+UPLOAD_SECONDS = 300.0
+"""Timeout in seconds for a file: the largest one over a slow mobile network."""
+
+OCTETS = "application/octet-stream"
+"""Media type of the body of an upload. The type of the file is found in its bytes."""
 
 Given = TypeVar("Given", bound="Body")
 
@@ -114,6 +120,9 @@ class Prompt(Body, frozen=True):
     """Message to the agent."""
 
     text: str
+    """It may be empty if there are attachments."""
+    attachments: list[str] = []
+    """Ids of files that were uploaded for it."""
 
 
 class Stop(Body, frozen=True):
@@ -229,26 +238,38 @@ async def read(request: Request, kind: type[Given]) -> Given:
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaType
-    data = await _received(request, kind.max_bytes)
+    data = await _received(request, kind.max_bytes, BODY_SECONDS)
     try:
         return msgspec.json.decode(data or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise Invalid(f"invalid request body: {error}", expected=_expected(kind)) from error
 
 
-async def _received(request: Request, limit: int) -> bytes:
+async def read_bytes(request: Request, limit: int) -> bytes:
+    """Return the bytes of a body that is a file. A page of another origin cannot send its type unasked.
+
+    Raises:
+        UnsupportedMediaType: its type is another one.
+        BodyTooLarge, RequestTimeout: as `read`.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != OCTETS:
+        raise UnsupportedMediaType(OCTETS)
+    return await _received(request, limit, UPLOAD_SECONDS)
+
+
+async def _received(request: Request, limit: int, seconds: float) -> bytes:
     length = request.headers.get("content-length", "0")
     if not length.isdecimal() or len(length) > 12 or int(length) > limit:
         raise BodyTooLarge(limit)
     data = bytearray()
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(seconds):
             async for piece in request.stream():
                 data += piece
                 if len(data) > limit:  # sent without a Content-Length
                     raise BodyTooLarge(limit)
     except (TimeoutError, ClientDisconnect) as error:
-        raise RequestTimeout(BODY_SECONDS) from error
+        raise RequestTimeout(seconds) from error
     return bytes(data)
 
 
@@ -275,6 +296,8 @@ class About(msgspec.Struct, frozen=True):
     allow: list[str]
     """Values of `allow`: what a chat's agent may do."""
     max_prompt_bytes: int
+    max_attachment_bytes: int
+    """Bytes of the largest file of a message."""
     person: PersonView
     node: str | None = None
     """Name of this node; null if there is one machine."""
@@ -306,7 +329,7 @@ class BrowserView(msgspec.Struct, frozen=True):
     """Person who signed in."""
 
 
-class SharedTurn(msgspec.Struct, frozen=True):
+class SharedTurn(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a share shows of a turn."""
 
     turn: int
@@ -317,6 +340,8 @@ class SharedTurn(msgspec.Struct, frozen=True):
     text: str
     """Reply, so far if the turn is running."""
     outcome: ev.Outcome | None
+    attachments: list[AttachedFile] | None = None
+    """Files of the message, if the share shows details."""
 
 
 class SharedChat(msgspec.Struct, frozen=True):

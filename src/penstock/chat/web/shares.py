@@ -12,8 +12,9 @@ from collections.abc import Iterable
 import msgspec
 from starlette.requests import Request
 
-from penstock.chat.errors import NoSuchChat, NoSuchShare, NoSuchTurn, NotAllowed
+from penstock.chat.errors import NoSuchAttachment, NoSuchChat, NoSuchShare, NoSuchTurn, NotAllowed
 from penstock.chat.history.details import details_of
+from penstock.chat.history.entries import AttachedFile, Numbered
 from penstock.chat.history.frames import TurnView
 from penstock.chat.people.persons import People
 from penstock.chat.people.rights import check
@@ -66,21 +67,54 @@ async def shown(
     except NoSuchChat:
         raise NoSuchShare from None
     return schemas.SharedChat(
-        row.title, row.agent, share.expires_at, share.until, share.details, [*_turns(turns, after)], earlier
+        row.title, row.agent, share.expires_at, share.until, share.details, [*_turns(turns, after, share)], earlier
     )
 
 
-def _turns(views: Iterable[TurnView], after: int) -> Iterable[schemas.SharedTurn]:
-    """Yield what is shown of turns: the prompts and replies, and nothing of what the agent did or where."""
+def _turns(views: Iterable[TurnView], after: int, share: Share) -> Iterable[schemas.SharedTurn]:
+    """Yield what is shown of turns: the prompts and replies, and nothing of what the agent did or where.
+
+    The files of the prompts are shown with the details.
+    """
     for it in views:
         if it.turn > after and it.began_at is not None:
             is_over = it.state == "completed"
             text = it.message if is_over else it.reply or ""
-            yield schemas.SharedTurn(it.turn, it.prompt, it.by, it.state, it.asked_at, text, it.outcome)
+            files = it.attachments if share.details else None
+            yield schemas.SharedTurn(it.turn, it.prompt, it.by, it.state, it.asked_at, text, it.outcome, files)
+
+
+async def attachment(service: Service, share: Share, turn: int, id: str) -> tuple[AttachedFile, bytes]:
+    """Return an attachment of a turn of a shared chat.
+
+    Raises:
+        NoSuchTurn, NotAllowed: as `details`.
+        NoSuchAttachment: the turn does not have it.
+    """
+    view, _ = await _turn(service, share, turn)
+    if not any(it.id == id for it in view.attachments or ()):
+        raise NoSuchAttachment
+    return await service.attachments.find(share.chat, id)
 
 
 async def details(service: Service, share: Share, turn: int) -> bytes:
     """Return what the agent did in a turn of a shared chat, as JSON.
+
+    Raises:
+        NoSuchTurn: there is no such turn, or the share does not show it.
+        NotAllowed: the share shows no details.
+    """
+    view, rows = await _turn(service, share, turn)
+
+    def encoded() -> bytes:
+        made = details_of(view, rows)
+        return msgspec.json.encode(schemas.SharedDetails(made.whole, made.items))
+
+    return await asyncio.to_thread(encoded)
+
+
+async def _turn(service: Service, share: Share, turn: int) -> tuple[TurnView, list[Numbered]]:
+    """Return a turn of a shared chat with its entries, if the share shows details.
 
     Raises:
         NoSuchTurn: there is no such turn, or the share does not show it.
@@ -91,12 +125,6 @@ async def details(service: Service, share: Share, turn: int) -> bytes:
     if share.until is not None and turn > share.until:
         raise NoSuchTurn("this link does not show this turn", expected=f"one up to {share.until}")
     try:
-        view, rows = await service.turn(share.chat, turn)
+        return await service.turn(share.chat, turn)
     except NoSuchChat:
         raise NoSuchShare from None
-
-    def encoded() -> bytes:
-        made = details_of(view, rows)
-        return msgspec.json.encode(schemas.SharedDetails(made.whole, made.items))
-
-    return await asyncio.to_thread(encoded)

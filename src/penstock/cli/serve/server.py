@@ -245,6 +245,7 @@ async def _serve(
             hidden=_hidden_from_agents(options, data),
             url=place.url,
             spending=DailySpending(data / SPENDING, people),
+            data=data,
         )
         following = asyncio.create_task(logins.follow())
         try:

@@ -8,13 +8,15 @@ agent that finds one may use it although the user pays by subscription.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from penstock.adapter import Feature
 from penstock.agents.registry import AGENTS
+from penstock.chat.service.agents.attached import AttachmentFolders, PlacedFile, given_files
 from penstock.chat.service.agents.offered import Agents
 from penstock.chat.service.agents.workspaces import Workspaces
 from penstock.chat.store.rows import ChatRow
@@ -58,12 +60,15 @@ class Starter:
         default_agent: str | None = None,
         hidden: Iterable[str] = (),
         seconds: float | None = None,
+        *,
+        folders: AttachmentFolders,
     ) -> None:
         """Create the maker. `default_agent` is the agent of a chat for which none is named.
 
         `seconds`: time limit of each run; None for no limit. Time in which a person is asked does not count.
 
         `hidden` are files and directories of Penstock that confined agents do not see, besides the data directory.
+        `folders`: directories with the attachments of chats, of which they see that of their chat.
 
         Raises:
             NoSuchAgent: there is no agent of this name.
@@ -76,8 +81,11 @@ class Starter:
         self._limits = replace(limits, counts_questions=False)
         self._seconds = seconds
         self._hidden = tuple(hidden)
+        self._folders = folders
 
-    def run(self, chat: ChatRow, prompt: str, max_cost: float | None = None) -> Run:
+    def run(
+        self, chat: ChatRow, prompt: str, max_cost: float | None = None, attachments: Sequence[PlacedFile] = ()
+    ) -> Run:
         """Return a run of a prompt, not started yet. `max_cost`: limit of its cost, if the agent can be stopped at one.
 
         Raises:
@@ -89,32 +97,50 @@ class Starter:
         if reason is not None:
             raise UsageError(f"{chat.agent} may not be started: {reason}")
         adapter = self._config.agent(chat.agent).adapter
+        features = self._features(chat.agent)
+        given = given_files(
+            chat.agent,
+            prompt,
+            attachments,
+            takes_images="images" in features,
+            has_tools=_has_tools(chat.agent),
+        )
         below = max(chat.depth, depth(self._environ)) + 1
         return Agent(chat.agent, {}, self._config).run(
-            prompt,
+            given.prompt,
+            files=given.files,
             session_id=chat.session_id if self.agents.resumes(chat.agent) else None,
             model=chat.model,
             ask=True,
             allow=chat.allow,
-            max_cost=max_cost if self._stops_at_cost(chat.agent) else None,
+            max_cost=max_cost if "max_cost" in features else None,
             timeout=self._seconds,
             cwd=cwd,
             environ=environment(chat.agent, self._environ, self._extra, adapter=adapter) | {DEPTH: str(below)},
             trust=self._trusts_configuration(),
             limits=self._limits,
-            surroundings=Surroundings(auto="own", hidden=self._hidden),
+            surroundings=Surroundings(auto="own", hidden=self._hidden, read_only=(str(self._folders.of(chat.id)),)),
         )
 
-    def _stops_at_cost(self, agent: str) -> bool:
+    def _features(self, agent: str) -> frozenset[Feature]:
         try:
-            return "max_cost" in features_of(agent, None, self._config, ask=True)
+            return features_of(agent, None, self._config, ask=True)
         except UsageError:
-            return False  # the run says what is wrong
+            return frozenset()  # the run says what is wrong
 
     def _trusts_configuration(self) -> bool:
         """Return whether a project's own file may define how agents are started: if its directory is trusted."""
         files = [Path(file) for file in self._config.files if os.path.basename(file) == FILE_NAME]
         return all(self._workspaces.is_trusted(file.parent.resolve()) for file in files)
+
+
+def _has_tools(agent: str) -> bool:
+    """Return whether an agent may have a tool that reads files: any that does more than answer."""
+    facts = AGENTS.get(agent.partition("/")[0])
+    if facts is None:
+        return True
+    permissions = facts.allows.get(facts.default_name(can_answer=True), {})
+    return not permissions or any(it.kind != "answers" for it in permissions.values())
 
 
 @cache

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from penstock import events as ev
 from penstock.chat.errors import ShuttingDown
-from penstock.chat.history.entries import OWNER, Answered, Asker, Entry, Prompted, Released
+from penstock.chat.history.entries import OWNER, Answered, Asker, AttachedFile, Entry, Prompted, Released
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.log.stored_turns import turn_at
@@ -120,6 +120,7 @@ class Chat:
         *,
         person: str = OWNER,
         check: Callable[[], None] = lambda: None,
+        attachments: Sequence[AttachedFile] = (),
     ) -> tuple[int, bool]:
         """Queue a turn; when it returns, the prompt is kept. Return the turn, and whether it is new.
 
@@ -139,7 +140,7 @@ class Chat:
             if turn:
                 return None
             check()
-            entry = self._prompted(timeline, text, by, key, person)
+            entry = self._prompted(timeline, text, by, key, person, attachments)
             turn = entry.turn
             return entry
 
@@ -174,10 +175,18 @@ class Chat:
         await self._submit(decide)
         return turn
 
-    def _prompted(self, timeline: Timeline, text: str, by: Asker, key: str | None, person: str) -> Prompted:
+    def _prompted(
+        self,
+        timeline: Timeline,
+        text: str,
+        by: Asker,
+        key: str | None,
+        person: str,
+        attachments: Sequence[AttachedFile] = (),
+    ) -> Prompted:
         self._shared.spending.check(person)
         most, most_bytes = self._shared.limits.max_queue, self.log.max_entry_bytes
-        return decisions.prompted(timeline, text, by, key, most, most_bytes, person=person)
+        return decisions.prompted(timeline, text, by, key, most, most_bytes, person=person, attachments=attachments)
 
     async def stop(self, turn: int | None = None, *, queued: bool = False, person: str = OWNER) -> list[int]:
         """Stop a turn or take it back from the queue; without `turn`, all of them. Return those that were stopped.
@@ -289,6 +298,7 @@ class Chat:
         """Kill the run of a chat that another node deleted."""
         with contextlib.suppress(*STORE_ERRORS):
             await self._halt(DELETED, "cancelled", None)
+        await asyncio.to_thread(self._shared.folders.remove, self.row.id)
         self.log.live.delete()
 
     async def close(self) -> None:
@@ -308,6 +318,7 @@ class Chat:
         with contextlib.suppress(*STORE_ERRORS):  # the end of a turn whose chat is deleted is not needed
             await self._halt(DELETED, "cancelled", None)
         await self.log.remove()
+        await asyncio.to_thread(self._shared.folders.remove, self.row.id)
         self.log.live.delete()
 
     async def _halt(self, why: str, outcome: ev.Outcome, seconds: float | None) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from penstock import events as ev
 from penstock.chat.errors import Conflicting, ContentTooLarge, Invalid, NoSuchTurn, TooMany
-from penstock.chat.history.entries import OWNER, Asker, Prompted, StopRequested, TurnEnded
+from penstock.chat.history.entries import OWNER, Asker, AttachedFile, Prompted, StopRequested, TurnEnded
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.log.chat_log import Write
@@ -33,6 +34,7 @@ def prompted(
     max_entry_bytes: int,
     *,
     person: str = OWNER,
+    attachments: Sequence[AttachedFile] = (),
 ) -> Prompted:
     """Return the entry of a prompt that a person submits.
 
@@ -46,7 +48,7 @@ def prompted(
         raise Conflicting("the chat is busy")
     if len(queued) >= max_queue:
         raise TooMany(f"{max_queue} messages of this chat wait already", help="stop some, or wait for them")
-    entry = Prompted(max(timeline.turns, default=0) + 1, text, by, key, person)
+    entry = Prompted(max(timeline.turns, default=0) + 1, text, by, key, person, [*attachments])
     if len(msgspec.json.encode(entry)) > max_entry_bytes - ENTRY_SPARE_BYTES:
         most = f"{max_entry_bytes:,} bytes"
         raise ContentTooLarge("the message is larger than the store accepts", expected=most)

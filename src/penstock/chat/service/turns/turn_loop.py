@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from penstock import events as ev
-from penstock.chat.history.entries import Answered, TurnBegan, TurnEnded
+from penstock.chat.history.entries import Answered, AttachedFile, TurnBegan, TurnEnded
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
+from penstock.chat.service.agents.attached import PlacedFile
 from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog, Write
 from penstock.chat.service.shared import Shared
 from penstock.chat.service.slots import Slot
@@ -18,7 +19,7 @@ from penstock.chat.service.turns import decisions
 from penstock.chat.service.turns.lost_turns import ROWS_LOST, Begun, end_lost
 from penstock.chat.service.turns.turn_cost import TurnCost
 from penstock.chat.service.turns.turn_run import TurnRun
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, TransportError, UsageError
 
 STOPPED = "Penstock was stopped while the agent worked"
 UNWRITTEN = "the store failed while the agent worked"
@@ -93,33 +94,61 @@ class TurnLoop:
         """
         made: TurnRun | None = None
         asked: TurnView | None = None
+        placed: dict[str, PlacedFile | Exception] = {}
+        lacking: list[AttachedFile] = []
 
         def make(timeline: Timeline) -> Sequence[Write]:
             nonlocal made, asked
             made = None
+            lacking.clear()
             taken_back = decisions.taken_back(timeline)
             if taken_back or not timeline.ready or self.is_ending:
                 return taken_back  # taken back while it waited for a slot
             chat, view = self._log.row, timeline.ready[0]
             if view in self._begun:
                 return [TurnEnded(view.turn, "cut_off", ROWS_LOST)]
+            lacking.extend(it for it in view.attachments or () if it.id not in placed)
+            if lacking:
+                return []  # they are read first, without holding the timeline
             began, asked = TurnBegan(view.turn, chat.agent, chat.cwd, chat.model, chat.session_id), view
             cost = self._cost = TurnCost(view.person, self._shared.limits.max_turn_cost, self._shared.spending)
             if cost.most == 0:  # it was queued before the limit was reached
                 return [began, TurnEnded(view.turn, "cancelled", cost.reason)]
             try:
-                run = self._shared.run(chat, view.prompt, cost.most)
+                run = self._shared.run(chat, view.prompt, cost.most, _found(placed, view))
             except Exception as error:
                 return [began, TurnEnded(view.turn, "error", _reason(error))]
             made = TurnRun(run, view.turn)
             return [replace(began, mark=run.mark)]
 
         await self._log.write(make)
+        while lacking:
+            placed |= await self._placed(lacking)
+            await self._log.write(make)
         self._run = made
         if made is not None and asked is not None:
             self._begun.add(asked)
             self._log.claim.rows_lost = False
         return made
+
+    async def _placed(self, files: Sequence[AttachedFile]) -> dict[str, PlacedFile | Exception]:
+        """Write attachments into the directory of the chat; return each, or why there is none, by its id.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        placed: dict[str, PlacedFile | Exception] = {}
+        chat = self._log.id
+        for file in files:
+            content = await self._shared.store.read_attachment(chat, file.id)
+            if content is None:
+                placed[file.id] = UsageError(f"the file {file.name!r} is no longer kept")
+                continue
+            try:
+                [placed[file.id]] = await asyncio.to_thread(self._shared.folders.place, chat, [(file, content)])
+            except OSError as error:
+                placed[file.id] = TransportError(f"the file {file.name!r} cannot be written: {error.strerror}")
+        return placed
 
     async def _run_to_end(self, run: TurnRun) -> None:
         try:
@@ -183,3 +212,14 @@ class TurnLoop:
 
 def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, PenstockError) else f"a bug in Penstock ended the turn: {error!r}"
+
+
+def _found(placed: Mapping[str, PlacedFile | Exception], view: TurnView) -> list[PlacedFile]:
+    """Return the attachments of a turn. Raises: PenstockError: one of them could not be written or read."""
+    found = []
+    for file in view.attachments or ():
+        it = placed[file.id]
+        if isinstance(it, Exception):
+            raise it
+        found.append(it)
+    return found

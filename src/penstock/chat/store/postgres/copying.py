@@ -18,7 +18,7 @@ from penstock.chat.store.postgres.appends import encoded
 from penstock.chat.store.postgres.connections import failure, parameters
 from penstock.chat.store.postgres.migrate import require_tables
 from penstock.chat.store.postgres.statements import PUT_SHARE
-from penstock.chat.store.rows import ChatRow, Directory, TurnRow
+from penstock.chat.store.rows import Attachment, ChatRow, Directory, TurnRow
 from penstock.chat.store.sqlite import SqliteStore
 
 COPIES = {
@@ -108,5 +108,12 @@ async def _copy_chat(
         ):
             for values in source.execute(query, (head.key,)):
                 await copying.write_row((key, *values))
+    attached = f"{names(Attachment)}, content"
+    async with (
+        psycopg.AsyncCursor(target) as writing,
+        writing.copy(f"COPY attachments ({attached}) FROM STDIN") as copying,
+    ):
+        for values in source.execute(f"SELECT {attached} FROM attachments WHERE chat = ?", (row.id,)):
+            await copying.write_row(values)
     await target.execute("SELECT notify_v1(ARRAY[%s || ' row'])", (row.id,))
     return head.last - head.trimmed

@@ -17,7 +17,7 @@ from psycopg.sql import SQL
 from penstock.chat.store.columns import POSTGRES, additions
 from penstock.chat.store.logins import Browser
 from penstock.chat.store.postgres.connections import failure, parameters
-from penstock.chat.store.rows import ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.rows import Attachment, ChatRow, Directory, Share, TurnRow
 from penstock.errors import UsageError
 
 LOCK = 0x50656E73746F636B
@@ -32,6 +32,7 @@ ROWS: dict[str, tuple[type[msgspec.Struct], str]] = {
     "directories": (Directory, ""),
     "browsers": (Browser, ""),
     "shares": (Share, ""),
+    "attachments": (Attachment, ""),
 }
 """Tables whose columns follow from a struct, each with the field that is in another table."""
 

@@ -6,7 +6,7 @@ Each is a single statement, so its rows come from one snapshot.
 from __future__ import annotations
 
 from penstock.chat.store.columns import names, values_by_name
-from penstock.chat.store.rows import ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.rows import Attachment, ChatRow, Directory, Share, TurnRow
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 """Bytes of one read: it ends with the entry that reaches this size."""
@@ -22,7 +22,7 @@ READ = """SELECT h.last, h.trimmed, e.number, e.at, e.data FROM heads AS h LEFT 
     ) AS e ON before < %(bytes)s WHERE h.id = %(id)s ORDER BY e.number"""
 
 _CHAT, _DIRECTORY, _SHARE = names(ChatRow), names(Directory), names(Share)
-_TURN = names(TurnRow, "t")
+_TURN, _ATTACHMENT = names(TurnRow, "t"), names(Attachment)
 
 GET_CHAT = f"SELECT {_CHAT} FROM heads JOIN chats USING (key) WHERE id = %(id)s"
 
@@ -45,9 +45,13 @@ EXPIRED = """SELECT id, max(old.last) FROM turns AS old JOIN heads AS h ON h.key
     ) GROUP BY id"""
 
 EXCESS = """SELECT id, max(last) FROM (
-        SELECT h.id, t.last, sum(t.bytes) OVER (ORDER BY t.at, h.id, t.turn) - t.bytes AS before
-        FROM turns AS t JOIN heads AS h ON h.key = t.chat WHERE t.last > 0
-    ) AS oldest WHERE before < (SELECT coalesce(sum(bytes), 0) FROM turns) - %(max_bytes)s GROUP BY id"""
+        SELECT id, last, sum(bytes) OVER (ORDER BY at, id, turn) - bytes AS before FROM (
+            SELECT h.id, t.last, t.at, t.turn, t.bytes + (
+                SELECT coalesce(sum(size), 0) FROM attachments AS a WHERE a.chat = h.id AND a.turn = t.turn
+            ) AS bytes FROM turns AS t JOIN heads AS h ON h.key = t.chat WHERE t.last > 0
+        ) AS ended
+    ) AS oldest WHERE before < (SELECT coalesce(sum(bytes), 0) FROM turns)
+        + (SELECT coalesce(sum(size), 0) FROM attachments WHERE turn > 0) - %(max_bytes)s GROUP BY id"""
 
 LIST_DIRECTORIES = f"SELECT {_DIRECTORY} FROM directories WHERE node = %(node)s ORDER BY path"
 
@@ -67,6 +71,26 @@ PUT_SHARE = f"""WITH expired AS (DELETE FROM shares WHERE expires_at <= %(create
 """Statement that returns a row if there is such a chat, also when it is made again."""
 
 DELETE_SHARE = "DELETE FROM shares WHERE id = %(id)s"
+
+PUT_ATTACHMENT = f"""WITH unsent AS (DELETE FROM attachments WHERE turn = 0 AND created_at < %(unsent_before)s)
+    INSERT INTO attachments ({_ATTACHMENT}, content)
+    SELECT {values_by_name(Attachment)}, %(content)s FROM heads WHERE heads.id = %(chat)s
+    ON CONFLICT (chat, id) DO UPDATE SET id = excluded.id RETURNING attachments.id"""
+"""Statement that returns a row if there is such a chat, also when it is made again."""
+
+LIST_ATTACHMENTS = f"SELECT {_ATTACHMENT} FROM attachments WHERE chat = %(id)s ORDER BY created_at, id"
+
+READ_ATTACHMENT = "SELECT content FROM attachments WHERE chat = %(chat)s AND id = %(id)s"
+
+NOTE_ATTACHMENTS = "UPDATE attachments SET turn = %(turn)s WHERE chat = %(chat)s AND id = ANY (%(ids)s)"
+
+DELETE_ATTACHMENT = "DELETE FROM attachments WHERE chat = %(chat)s AND id = %(id)s AND turn = 0"
+
+TRIM_ATTACHMENTS = """DELETE FROM attachments WHERE chat = %(id)s AND turn > 0 AND turn < (
+        SELECT min(t.turn) FROM turns AS t JOIN heads AS h ON h.key = t.chat WHERE h.id = %(id)s
+    )"""
+
+ATTACHED_BYTES = "SELECT coalesce(sum(size), 0) FROM attachments WHERE person = %(person)s"
 
 CHECK = """INSERT INTO checks (node, data) VALUES (%(node)s, %(data)s)
     ON CONFLICT (node) DO UPDATE SET data = excluded.data"""

@@ -39,7 +39,7 @@ from penstock.chat.store.protocol import (
     check_entries,
     check_number,
 )
-from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, Directory, Share, TurnRow
 from penstock.chat.store.state import CHECK_BYTES, StoreState
 from penstock.chat.store.subscriptions import StoreSubscription
 from penstock.errors import UsageError
@@ -265,6 +265,7 @@ class PostgresStore:
                 raise UnknownChat(chat)
             if upto > last:
                 raise Ahead(chat, upto, last)
+        await self.database.fetch(statements.TRIM_ATTACHMENTS, {"id": chat}, seconds=LONG_SECONDS)
 
     def subscribe(self) -> StoreSubscription:
         """As `ChatStore.subscribe`."""
@@ -387,6 +388,44 @@ class PostgresStore:
     async def delete_share(self, id: str) -> None:
         """As `ChatStore.delete_share`."""
         await self.database.fetch(statements.DELETE_SHARE, {"id": id})
+
+    # --- attachments ---
+
+    async def put_attachment(self, attachment: Attachment, content: bytes, *, unsent_before: int) -> None:
+        """As `ChatStore.put_attachment`."""
+        check_chat(attachment.chat)
+        _check_fields(asdict(attachment))
+        values = {**asdict(attachment), "content": content, "unsent_before": unsent_before}
+        if not await self.database.fetch(statements.PUT_ATTACHMENT, values, seconds=LONG_SECONDS):
+            raise UnknownChat(attachment.chat)
+
+    async def list_attachments(self, chat: str) -> list[Attachment]:
+        """As `ChatStore.list_attachments`."""
+        check_chat(chat)
+        rows = await self.database.fetch(statements.LIST_ATTACHMENTS, {"id": chat})
+        return [from_postgres(row, Attachment) for row in rows]
+
+    async def read_attachment(self, chat: str, id: str) -> bytes | None:
+        """As `ChatStore.read_attachment`."""
+        check_chat(chat)
+        rows = await self.database.fetch(statements.READ_ATTACHMENT, {"chat": chat, "id": id}, seconds=LONG_SECONDS)
+        return bytes(rows[0][0]) if rows else None
+
+    async def note_attachments(self, chat: str, ids: Sequence[str], turn: int) -> None:
+        """As `ChatStore.note_attachments`."""
+        check_chat(chat)
+        check_number("turn", turn)
+        await self.database.fetch(statements.NOTE_ATTACHMENTS, {"chat": chat, "ids": [*ids], "turn": turn})
+
+    async def delete_attachment(self, chat: str, id: str) -> None:
+        """As `ChatStore.delete_attachment`."""
+        check_chat(chat)
+        await self.database.fetch(statements.DELETE_ATTACHMENT, {"chat": chat, "id": id})
+
+    async def attached_bytes(self, person: str) -> int:
+        """As `ChatStore.attached_bytes`."""
+        ((found,),) = await self.database.fetch(statements.ATTACHED_BYTES, {"person": person})
+        return int(found)
 
     # --- inside ---
 

@@ -1,0 +1,124 @@
+"""Attachments: pictures and files that go with the messages of chats. Each is uploaded before its message is sent."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from penstock.chat.errors import ContentTooLarge, Invalid, NoSuchAttachment, NoSuchChat, TooMany
+from penstock.chat.history.entries import AttachedFile
+from penstock.chat.service.chats.chats import Chats
+from penstock.chat.service.limits import ServiceLimits
+from penstock.chat.service.media import clean_name, media_type_of
+from penstock.chat.store.protocol import ChatStore, StoreFailed, UnknownChat
+from penstock.chat.store.rows import SENDING, Attachment
+
+MAX_ATTACHMENTS = 10
+"""Attachments of one message: agents and providers take more, but people do not look at more."""
+
+UNSENT_MS = 24 * 60 * 60 * 1000
+"""Milliseconds for which an attachment is kept whose message is not sent: a draft may wait overnight."""
+
+MAX_UNSENT = 30
+"""Attachments of one chat whose messages are not sent: a few drafts in several browsers."""
+
+
+class Attachments:
+    """Attachments of the chats of one service."""
+
+    def __init__(self, store: ChatStore, chats: Chats, limits: ServiceLimits, now: Callable[[], int]) -> None:
+        """`now` returns milliseconds since 1970."""
+        self._store = store
+        self._chats = chats
+        self._limits = limits
+        self._now = now
+
+    async def add(self, chat: str, name: str, content: bytes, *, person: str) -> AttachedFile:
+        """Keep an attachment for a message of a chat that a person is going to send.
+
+        Raises:
+            NoSuchChat: there is no such chat.
+            Invalid, ContentTooLarge: it is empty or too large, or a picture with too many pixels.
+            TooMany: the chat has too many that are not sent, or the person has uploaded too much.
+            StoreFailed: it cannot be kept.
+        """
+        self._chats.require(chat)
+        most = self._limits.max_attachment_bytes
+        if not content:
+            raise Invalid("the file is empty", expected="a file with content")
+        if len(content) > most:
+            raise ContentTooLarge(f"the file has {len(content):,} bytes", expected=f"at most {most:,} bytes")
+        media_type, now = media_type_of(content), self._now()
+        unsent = [it for it in await self._store.list_attachments(chat) if not it.turn]
+        if sum(it.created_at >= now - UNSENT_MS for it in unsent) >= MAX_UNSENT:
+            what = f"{MAX_UNSENT} files of this chat wait for their messages"
+            raise TooMany(what, help="send the messages, or remove some of the files")
+        if await self._store.attached_bytes(person) + len(content) > self._limits.max_attached_bytes:
+            what = f"the files in the chats of {person} reach {self._limits.max_attached_bytes:,} bytes"
+            raise TooMany(what, help="delete chats with files that are no longer needed")
+        made = Attachment(uuid.uuid4().hex, chat, clean_name(name), media_type, len(content), now, person)
+        try:
+            await self._store.put_attachment(made, content, unsent_before=now - UNSENT_MS)
+        except UnknownChat as error:
+            raise NoSuchChat(chat) from error
+        return attached_file(made)
+
+    async def find(self, chat: str, id: str) -> tuple[AttachedFile, bytes]:
+        """Return an attachment of a chat, with its content.
+
+        Raises:
+            NoSuchAttachment: the chat does not have it.
+            StoreFailed: the store cannot be read.
+        """
+        row = next((it for it in await self._store.list_attachments(chat) if it.id == id), None)
+        content = None if row is None else await self._store.read_attachment(chat, id)
+        if row is None or content is None:
+            raise NoSuchAttachment
+        return attached_file(row), content
+
+    async def remove(self, chat: str, id: str) -> None:
+        """Remove an attachment that was not sent. One that was sent stays with its message.
+
+        Raises:
+            StoreFailed: it cannot be removed.
+        """
+        await self._store.delete_attachment(chat, id)
+
+    async def chosen(self, chat: str, ids: Sequence[str]) -> list[AttachedFile]:
+        """Return the attachments that a message names, in its order.
+
+        Raises:
+            Invalid: there are too many, or one is not an attachment of this chat.
+            StoreFailed: the store cannot be read.
+        """
+        if not ids:
+            return []
+        if len(ids) > MAX_ATTACHMENTS or len({*ids}) < len(ids):
+            raise Invalid(f"a message has {len(ids)} files", expected=f"at most {MAX_ATTACHMENTS} different ones")
+        rows = {it.id: it for it in await self._store.list_attachments(chat)}
+        if not rows.keys() >= {*ids}:
+            raise Invalid("this chat does not have one of the files", expected="ids of files that were uploaded to it")
+        return [attached_file(rows[id]) for id in ids]
+
+    @asynccontextmanager
+    async def sending(self, chat: str, files: Sequence[AttachedFile]) -> AsyncIterator[Callable[[int], None]]:
+        """Keep attachments from being dropped while their message is sent, and note its turn, which the caller passes.
+
+        Raises:
+            StoreFailed: the store cannot be changed, and nothing was submitted.
+        """
+        turns: list[int] = []
+        ids = [file.id for file in files]
+        if ids:
+            await self._store.note_attachments(chat, ids, SENDING)
+        yield turns.append
+        if ids and turns:
+            with contextlib.suppress(StoreFailed):  # they are then kept as long as the chat
+                await self._store.note_attachments(chat, ids, turns[0])
+
+
+def attached_file(row: Attachment) -> AttachedFile:
+    """Return an attachment as messages name it."""
+    return AttachedFile(row.id, row.name, row.media_type, row.size)
