@@ -144,3 +144,57 @@ def test_a_held_queue_survives_the_server(at: Open, own_server: Callable[..., Se
     mine.gate.touch()
     thread.button("Send").first.click()
     thread.ended(2)
+
+
+def shows(thread: Thread, *numbers: int) -> None:
+    """Wait until the turns stand in this order."""
+    joined = ",".join(map(str, numbers))
+    script = "() => [...document.querySelectorAll('.turn[data-turn]')].map(it => it.dataset.turn).join()"
+    thread.page.wait_for_function(f"joined => ({script})() === joined", arg=joined, timeout=PATIENCE)
+
+
+def test_a_queue_by_keyboard_and_on_a_phone(at: Open, server: Server, devices: Callable[..., Device]) -> None:
+    """What waits is edited, moved and sent at once; another browser follows, and its older edit does not count."""
+    thread = filled(at, "second", "third", "fourth")
+    phone = Thread(devices(viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True), server)
+    phone.enter(thread.chat)
+    phone.device.allow("Failed to load resource")
+
+    phone.turn(3).get_by_role("button", name="Edit").tap()
+    phone.page.get_by_label("Text of the message").fill("third, from the phone")
+
+    thread.turn(3).get_by_role("button", name="Edit").press("Enter")
+    field = thread.page.get_by_label("Text of the message")
+    expect(field).to_be_focused()
+    field.fill("third, edited")
+    field.press("Control+Enter")
+    expect(thread.turn(3).locator(".prompt")).to_have_text("third, edited")
+
+    phone.button("Save").tap()
+    expect(phone.page.locator(".editing .wrong")).to_contain_text("edited meanwhile")
+    phone.button("Cancel").tap()
+    expect(phone.turn(3).locator(".prompt")).to_have_text("third, edited")
+
+    thread.turn(4).get_by_role("button", name="Move up").press("Enter")
+    shows(thread, 1, 2, 4, 3)
+    shows(phone, 1, 2, 4, 3)
+    expect(thread.turn(4).get_by_role("button", name="Move up")).to_be_focused()
+    thread.page.keyboard.press("Enter")
+    shows(thread, 1, 4, 2, 3)
+    expect(thread.turn(4).get_by_role("button", name="Move down")).to_be_focused()
+
+    thread.composer.fill("now")
+    expect(thread.button("Stop and send").last).to_be_enabled()
+    thread.composer.press("Control+Enter")
+    thread.ended(1, "cancelled")
+    thread.writes(5, MIDDLE)
+    shows(phone, 1, 5, 4, 2, 3)
+    phone.turn(2).get_by_role("button", name="Stop and send").tap()
+    phone.ended(5, "cancelled")
+    server.gate.touch()
+    for number in (2, 4, 3):
+        thread.ended(number)
+    thread.page.reload()
+    thread.ready()
+    shows(thread, 1, 5, 2, 4, 3)
+    expect(thread.turn(3).locator(".prompt")).to_have_text("third, edited")

@@ -11,7 +11,18 @@ import msgspec
 from restarts import RECORDINGS
 
 from penstock import events as ev
-from penstock.chat.history.entries import Answered, Prompted, Released, StopRequested, TurnBegan, TurnEnded, decode
+from penstock.chat.history.entries import (
+    Answered,
+    Edited,
+    Moved,
+    Prompted,
+    Released,
+    SentNow,
+    StopRequested,
+    TurnBegan,
+    TurnEnded,
+    decode,
+)
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.store.protocol import StoredEntry
 from penstock.chat.turn import Completed, Turn
@@ -52,7 +63,10 @@ def folded(rows: list[StoredEntry]) -> dict[int, dict[str, Any]]:
             case TurnEnded(turn=number, outcome=outcome, reason=reason):
                 told = turn.close(reason, outcome) if number == running else [Completed("", outcome, reason)]
                 running = 0 if number == running else running
-            case StopRequested() | Released() | Answered():
+            case Edited(turn=number, text=text):
+                if "began" not in turns[number]:
+                    turns[number]["prompt"] = text
+            case StopRequested() | Released() | SentNow() | Moved() | Answered():
                 pass  # what it leads to is an entry of its own
             case None:
                 raise AssertionError(f"a row that nobody can read: {rows[numbered.number - 1]}")

@@ -14,6 +14,8 @@ FIELDS: dict[str, set[str]] = {
     "snapshot": {"number", "turns", "earlier"},
     "prompted": {"turn", "prompt", "by", "asked_at", "person", "key"},
     "held": {"turns"},
+    "queue": {"turns"},
+    "edited": {"turn", "prompt", "edits"},
     "streaming": {"turn", "status", "question", "began_at"},
     "thinking": {"turn", "content"},
     "plan": {"turn", "done", "all"},
@@ -31,7 +33,7 @@ FIELDS: dict[str, set[str]] = {
 """Types of frames, with the fields that each may have."""
 
 WHILE_RUNNING = ("status", "reply", "question", "plan")
-OF_SNAPSHOTS = ("first", "last", "agent", "model")
+OF_SNAPSHOTS = ("first", "last", "agent", "model", "place")
 """Fields of a turn that a snapshot has, and that the frames do not have, or have later."""
 
 
@@ -47,6 +49,8 @@ class Viewer:
         """Id with which to reconnect; None before the first."""
         self.turns: dict[int, dict[str, Any]] = {}
         """Known fields of each turn, as TURN in the document defines them."""
+        self.order: list[int] = []
+        """Numbers of these turns in the order of the conversation."""
         self.earlier: bool = False
         self.deleted: bool = False
         self.goodbye: bool = False
@@ -91,11 +95,14 @@ class Viewer:
         self.earlier = frame.get("earlier", False)
         require(all({"turn", "by", "state"} <= set(turn) for turn in frame["turns"]), "a turn without `by` or `state`")
         self.turns = {turn["turn"]: dict(turn) for turn in frame["turns"]}
-        require([*self.turns] == sorted(self.turns), "turns that are not in order")
+        self.order = [*self.turns]
+        states = [turn["state"] == "queued" for turn in frame["turns"]]
+        require(states == sorted(states), "a waiting turn before one that has begun")
 
     def _prompted(self, frame: Frame) -> None:
         require(frame["turn"] not in self.turns, "a second `prompted`")
         self.turns[frame["turn"]] = {**frame, "state": "queued"}
+        self.order.append(frame["turn"])
 
     def _held(self, frame: Frame) -> None:
         queued = {number: turn for number, turn in self.turns.items() if turn["state"] == "queued"}
@@ -103,9 +110,22 @@ class Viewer:
         for number, turn in queued.items():
             turn["held"] = number in frame["turns"]
 
+    def _queue(self, frame: Frame) -> None:
+        queued = {number for number, turn in self.turns.items() if turn["state"] == "queued"}
+        require({*frame["turns"]} == queued, "an order of other turns than those that wait")
+        self.order = [turn for turn in self.order if turn not in queued] + frame["turns"]
+
+    def _edited(self, frame: Frame) -> None:
+        turn = self._turn(frame, "queued")
+        require(frame["edits"] == turn.get("edits", 0) + 1, "a change was lost")
+        turn.update(frame)
+
     def _streaming(self, frame: Frame) -> None:
         turn = self._turn(frame, "queued", "running")
-        require(("began_at" in frame) == (turn["state"] == "queued"), "only the first `streaming` says when it began")
+        begins = turn["state"] == "queued"
+        require(("began_at" in frame) == begins, "only the first `streaming` says when it began")
+        if begins:
+            self._ran(frame["turn"])
         turn.pop("question", None)
         turn.update(frame, state="running")
 
@@ -139,6 +159,8 @@ class Viewer:
 
     def _completed(self, frame: Frame) -> None:
         turn = self._turn(frame, "queued", "running")
+        if turn["state"] == "queued":  # taken back
+            self._ran(frame["turn"])
         for name in (*WHILE_RUNNING, "held"):
             turn.pop(name, None)
         turn.update(frame, state="completed")
@@ -156,6 +178,12 @@ class Viewer:
 
     def _goodbye(self, _frame: Frame) -> None:
         self.goodbye = True
+
+    def _ran(self, number: int) -> None:
+        """Put a turn behind those that have begun: it waits no more."""
+        self.order.remove(number)
+        waiting = [place for place, turn in enumerate(self.order) if self.turns[turn]["state"] == "queued"]
+        self.order.insert(waiting[0] if waiting else len(self.order), number)
 
     def _turn(self, frame: Frame, *states: str) -> dict[str, Any]:
         require(frame["turn"] in self.turns, f"turn {frame['turn']}, of which nothing is known")

@@ -7,12 +7,31 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.chat.history.entries import OWNER, Answered, Prompted, Released, StopRequested, decode_one, encode
+from penstock.chat.history.entries import (
+    OWNER,
+    Answered,
+    Edited,
+    Moved,
+    Prompted,
+    Released,
+    SentNow,
+    StopRequested,
+    decode_one,
+    encode,
+)
 
 
 @pytest.mark.parametrize(
     "entry",
-    [Prompted(1, "hi"), StopRequested(1), Released(1), Answered(1, "q", "yes")],
+    [
+        Prompted(1, "hi"),
+        StopRequested(1),
+        Released(1),
+        SentNow(1),
+        Edited(1, "ho"),
+        Moved([2, 1]),
+        Answered(1, "q", "yes"),
+    ],
     ids=lambda it: type(it).__name__,
 )
 def test_an_entry_has_its_person(entry: Any) -> None:

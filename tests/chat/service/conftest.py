@@ -16,9 +16,12 @@ from waiting import PATIENCE, is_alive, no_hang
 from penstock import events as ev
 from penstock.chat.history.entries import (
     Answered,
+    Edited,
+    Moved,
     Numbered,
     Prompted,
     Released,
+    SentNow,
     StopRequested,
     TurnBegan,
     TurnEnded,
@@ -39,6 +42,54 @@ PEER = TESTS / "support" / "acp_peer.py"
 SHORT = lifecycle.Limits(
     reply_grace=0.2, work_grace=0.2, exit_grace=0.2, ask=0.5, interrupt=0.2, terminate=0.2, step=0.1
 )
+
+
+class Queue:
+    """The turns that wait, told a second time: lists of numbers, and no views."""
+
+    def __init__(self) -> None:
+        self.waiting: list[int] = []
+        self.held: set[int] = set()
+        self.sent: list[int] = []
+        """Those that go before the others, in the order in which they were sent."""
+
+    def take(self, what: object, running: int) -> bool:
+        """Follow an entry; return whether it was one of the queue."""
+        match what:
+            case Prompted(turn=turn, now=now):
+                if self.held & {*self.waiting} and not now:
+                    self.held.add(turn)
+                self.waiting.append(turn)
+                if now:
+                    self.first(turn)
+            case SentNow(turn=turn):
+                if turn in self.waiting:
+                    self.first(turn)
+            case Moved(turns=turns):
+                named = [it for it in turns if it in self.waiting]
+                self.waiting = named + [it for it in self.waiting if it not in turns]
+                self.sent = []
+            case StopRequested(turn=turn):
+                self.held |= {*self.waiting} if running and turn in (None, running) else set()
+            case Released(turn=last):
+                self.held = {it for it in self.held if it > last}
+            case _:
+                return isinstance(what, Edited)
+        return True
+
+    def first(self, turn: int) -> None:
+        """Put a turn before the others, but after those that were put there before."""
+        self.sent = [it for it in self.sent if it != turn and it in self.waiting]
+        self.waiting.remove(turn)
+        self.waiting.insert(max([self.waiting.index(it) + 1 for it in self.sent], default=0), turn)
+        self.sent.append(turn)
+        self.held.discard(turn)
+
+    def begin(self, turn: int) -> None:
+        """The next turn begins."""
+        ready = [it for it in self.waiting if it not in self.held]
+        assert turn == ready[0], "turns begin in their order, once, and none that a stop holds back"
+        self.waiting.remove(turn)
 
 
 class Home:
@@ -158,8 +209,7 @@ class Home:
         Raises:
             AssertionError: the rows do not keep it.
         """
-        waiting: list[int] = []
-        held: set[int] = set()
+        queue = Queue()
         last, running = 0, 0
         for place, row in enumerate(rows, 1):
             assert row.number == place
@@ -167,26 +217,21 @@ class Home:
             if isinstance(what, Prompted):
                 assert what.turn == last + 1
                 last = what.turn
-                held |= {last} if held & {*waiting} else set()
-                waiting.append(last)
-            elif isinstance(what, TurnBegan):
+            if isinstance(what, Prompted | SentNow):
+                assert what.stops in (None, running)
+            if queue.take(what, running):
+                continue
+            if isinstance(what, TurnBegan):
                 assert running == 0, "a turn began while another ran"
-                assert what.turn == waiting.pop(0), "turns begin in their order, and once"
-                assert what.turn not in held, "a turn began that a stop holds back"
+                queue.begin(what.turn)
                 running = what.turn
             elif isinstance(what, TurnEnded):
                 if what.turn == running:
                     running = 0
                 else:
-                    waiting.remove(what.turn)
-            elif isinstance(what, StopRequested):
-                assert what.turn is None or 1 <= what.turn <= last
-                held |= {*waiting} if running and what.turn in (None, running) else set()
+                    queue.waiting.remove(what.turn)
             elif isinstance(what, Answered):
                 assert 1 <= what.turn <= last
-            elif isinstance(what, Released):
-                assert 1 <= what.turn <= last
-                held = {turn for turn in held if turn > what.turn}
             else:
                 assert what is not None
                 assert running, "an event that belongs to no turn"

@@ -25,15 +25,27 @@ PROMPTS = ["permission", "wait", "hello there", "fail", "play err500", "play too
 async def step(service: Service, chance: random.Random, asked: set[str]) -> None:
     """Ask for something."""
     id = chance.choice(service.chats()).id
-    what = chance.choices(["prompt", "stop", "stop one", "release", "answer", "wait", "change"], [8, 1, 2, 3, 4, 4, 1])[
-        0
-    ]
+    doing = {"prompt": 8, "now": 2, "stop": 1, "stop one": 2, "release": 3, "answer": 4, "wait": 4, "change": 1}
+    doing |= {"edit": 2, "move": 3, "send now": 2}
+    what = chance.choices([*doing], [*doing.values()])[0]
     turns, _ = await service.turns(id)
+    running = next((turn.turn for turn in turns if turn.state == "running"), None)
+    waiting = [turn.turn for turn in turns if turn.state == "queued"]
     try:
         if what == "prompt":
             key = f"key {chance.randrange(30)}"
             await service.prompt(id, chance.choice(PROMPTS), key=key)
             asked.add(id)
+        elif what == "now":
+            await service.prompt(id, "hello now", now=True, stops=running)
+            asked.add(id)
+        elif what == "edit" and turns:
+            turn = chance.choice(turns)
+            await service.edit(id, turn.turn, chance.choice(PROMPTS), edits=turn.edits)
+        elif what == "move" and waiting:
+            await service.move(id, waiting, chance.sample(waiting, len(waiting)))
+        elif what == "send now" and waiting:
+            await service.send_now(id, chance.choice(waiting), stops=running)
         elif what == "stop":
             await service.stop(id)
         elif what == "stop one" and turns:
@@ -77,7 +89,7 @@ def test_random_requests_keep_the_grammar(home: Home, seed: int) -> None:
                 home.judge(rows)
                 timeline = Timeline()
                 timeline.take(rows)
-                folded = [turn for _, turn in sorted(timeline.turns.items())]
+                folded = timeline.snapshot().turns
                 assert shown[-len(folded) :] == folded if folded else not shown
                 fresh = await service.log(view.id).open()
                 assert fresh.snapshot().turns == timeline.snapshot().turns

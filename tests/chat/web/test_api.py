@@ -200,7 +200,7 @@ def test_a_body_that_is_no_prompt(client: httpx.Client, shared: Gateway, content
         f"/api/chats/{shared.chat()}/turns", content=content, headers={"Content-Type": "application/json"}
     )
     assert refused(answer) == (400, "invalid")
-    assert answer.json()["detail"].endswith('expected {"text", "attachments"?}')
+    assert answer.json()["detail"].endswith('expected {"text", "attachments"?, "now"?, "stops"?}')
 
 
 # --- turns ---
@@ -548,7 +548,7 @@ def test_the_page_of_the_docs_has_every_address() -> None:
         "/rounds/N/": "/rounds/{round}/",
         "/candidates/K/": "/candidates/{candidate}/",
         "/ID": "/{chat}",
-        "/N/": "/{turn}/",
+        "/turns/N": "/turns/{turn}",
     }
     for short, long in ids.items():
         told = {(method, path.replace(short, long)) for method, path in told}

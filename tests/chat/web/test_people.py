@@ -38,7 +38,20 @@ OWNERS = {
 READS = {
     "chat", "attachment", "turns", "details", "trajectory", "turn_entries", "activity", "export", "events", "picture",
 }  # fmt: skip
-WRITES = {"file", "change", "attach", "detach", "prompt", "stop", "release", "answer", "followed_entries"}
+WRITES = {
+    "file",
+    "change",
+    "attach",
+    "detach",
+    "prompt",
+    "stop",
+    "release",
+    "answer",
+    "followed_entries",
+    "edit",
+    "move",
+    "send_now",
+}
 DECIDES = {"delete", "share", "revoke_share"}
 
 

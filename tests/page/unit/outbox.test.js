@@ -12,8 +12,8 @@ const status = (number) => new ApiError(number, { detail: `Answer ${number}.` })
 /** An outbox on a line that answers as `answers` say, one after another: a turn, or the status of an error. */
 function outbox(answers, stored = { text: "" }) {
   const [sent, waits, frames] = [[], [], []];
-  const prompt = async (chat, text, key) => {
-    sent.push([chat, text, key]);
+  const prompt = async (chat, text, key, now) => {
+    sent.push(now ? [chat, text, key, now] : [chat, text, key]);
     const answer = answers.length > 1 ? answers.shift() : answers[0];
     if (answer instanceof Error) throw answer;
     return answer;
@@ -41,6 +41,19 @@ test("a message is sent until the server has it, with one key, and waits longer 
     ["local_sending", "local_waiting", "local_accepted"],
   );
   assert.equal(frames.at(-1).turn, 7);
+});
+
+test("what stops a turn stops that one alone, also after a reload; sent again after an error, it only waits", async () => {
+  const { box, stored } = outbox([7]);
+  box.send("c", "k", "now", { stops: 3 });
+  const again = outbox([status(409)], { text: stored.text });
+  again.box.wake();
+  await settle();
+  assert.deepEqual(again.sent, [["c", "now", "k", { stops: 3 }]]);
+  assert.equal(again.box.of("c")[0].state, "failed");
+  again.box.send("c", "k", "now");
+  await settle();
+  assert.deepEqual(again.sent.at(-1), ["c", "now", "k"]);
 });
 
 test("messages of a chat are sent in order, each after the one before was taken", async () => {

@@ -5,10 +5,13 @@ import { test } from "node:test";
 
 import {
   EMPTY,
+  firstTurn,
   held,
   isTakenBack,
+  movedBy,
   openQuestion,
   points,
+  queue,
   reduce,
   running,
   waits,
@@ -170,9 +173,9 @@ test("the whole content is taken as well as deltas", () => {
 
 test("only the turn that a frame is of becomes another object", () => {
   const chat = fold([snapshot(), prompted(1), prompted(2), prompted(3)]);
-  const next = reduce(chat, { type: "streaming", turn: 2, status: "Working…" });
-  assert.equal(next.turns[0], chat.turns[0]);
-  assert.notEqual(next.turns[1], chat.turns[1]);
+  const next = reduce(chat, { type: "streaming", turn: 1, status: "Working…" });
+  assert.notEqual(next.turns[0], chat.turns[0]);
+  assert.equal(next.turns[1], chat.turns[1]);
   assert.equal(next.turns[2], chat.turns[2]);
 });
 
@@ -287,4 +290,43 @@ test("the progress of a plan is that of the newest, while the turn runs", () => 
   assert.equal(fold([plan({})], chat).turns[0].plan, null);
   assert.equal(fold(LIFE.slice(9), chat).turns[0].plan, null);
   assert.equal(fold([...LIFE, plan({ all: 2 })]).turns[0].plan, null);
+});
+
+test("the turns that wait follow the order of the server, and one that begins stands before them", () => {
+  const queued = fold([snapshot(), prompted(1), { type: "streaming", turn: 1, status: "…", began_at: 5 }, prompted(2)]);
+  const numbers = (chat) => chat.turns.map(({ turn }) => turn);
+  const moved = fold([prompted(3), prompted(4), { type: "queue", turns: [4, 2, 3] }], queued);
+  assert.deepEqual(numbers(moved), [1, 4, 2, 3]);
+  assert.equal(waits(moved, moved.turns[1]), true);
+  const over = { type: "completed", turn: 1, message: "", outcome: "ok", completed_at: 9 };
+  const later = fold([over, { type: "queue", turns: [3, 4, 2] }], moved);
+  assert.deepEqual(numbers(later), [1, 3, 4, 2]);
+  assert.deepEqual(
+    later.turns.map((turn) => waits(later, turn)),
+    [false, false, true, true],
+  );
+  const began = fold([{ type: "streaming", turn: 3, status: "…", began_at: 12 }, prompted(5)], later);
+  assert.deepEqual(numbers(began), [1, 3, 4, 2, 5]);
+  // One that is taken back is over too; what is asked is what the last one asks.
+  const back = fold([{ type: "completed", turn: 2, message: "", outcome: "cancelled", completed_at: 13 }], began);
+  assert.deepEqual(numbers(back), [1, 3, 2, 4, 5]);
+  assert.equal(firstTurn(back), 1);
+  assert.equal(firstTurn(EMPTY), Infinity);
+  const older = reduce(began, { type: "local_earlier", turns: [{ turn: 0 }, { turn: 4 }], earlier: false });
+  assert.deepEqual(numbers(older), [0, 1, 3, 4, 2, 5]);
+});
+
+test("a message that waits has its new text; what has begun keeps the text that the agent got", () => {
+  const chat = fold([snapshot(), prompted(1), { type: "edited", turn: 1, prompt: "new", edits: 1 }]);
+  assert.deepEqual([chat.turns[0].prompt, chat.turns[0].edits, chat.turns[0].state], ["new", 1, "queued"]);
+});
+
+test("a message moves by one place, and not past an end", () => {
+  const chat = fold([snapshot(), prompted(1), prompted(2), prompted(3)]);
+  const [first, second, third] = queue(chat);
+  assert.deepEqual(movedBy(queue(chat), second, -1), [2, 1, 3]);
+  assert.deepEqual(movedBy(queue(chat), second, 1), [1, 3, 2]);
+  assert.equal(movedBy(queue(chat), first, -1), null);
+  assert.equal(movedBy(queue(chat), third, 1), null);
+  assert.equal(movedBy([], third, 1), null);
 });

@@ -46,6 +46,10 @@ class Prompted(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompted"):
     person: str = OWNER
     """Person who submitted it."""
     attachments: list[AttachedFile] = []
+    now: bool = False
+    """True if it begins before the turns that wait."""
+    stops: int | None = None
+    """Number of the running turn that it stops; those that wait are not held back."""
 
 
 class StopRequested(msgspec.Struct, frozen=True, omit_defaults=True, tag="stop_requested"):
@@ -66,6 +70,31 @@ class Released(msgspec.Struct, frozen=True, omit_defaults=True, tag="released"):
 
     turn: int
     """Number of the last released turn; later ones are not affected."""
+    person: str = OWNER
+
+
+class SentNow(msgspec.Struct, frozen=True, omit_defaults=True, tag="sent_now"):
+    """A person lets a waiting turn begin before the others that wait."""
+
+    turn: int
+    stops: int | None = None
+    """Number of the running turn that it stops; those that wait are not held back."""
+    person: str = OWNER
+
+
+class Edited(msgspec.Struct, frozen=True, omit_defaults=True, tag="edited"):
+    """A person changes the text of a waiting turn."""
+
+    turn: int
+    text: str
+    person: str = OWNER
+
+
+class Moved(msgspec.Struct, frozen=True, omit_defaults=True, tag="moved"):
+    """A person changes the order of the waiting turns. They keep their numbers."""
+
+    turns: list[int]
+    """Numbers of all of them, the next one first."""
     person: str = OWNER
 
 
@@ -103,7 +132,7 @@ class TurnEnded(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_ended
     """Time at which the run last added something, in milliseconds since 1970, if it was found lost later."""
 
 
-Entry = Prompted | StopRequested | Released | Answered | TurnBegan | TurnEnded
+Entry = Prompted | StopRequested | Released | SentNow | Edited | Moved | Answered | TurnBegan | TurnEnded
 """Entry that is not an event of a run."""
 
 

@@ -45,6 +45,10 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     """Person who asked for it."""
     attachments: list[AttachedFile] | None = None
     """Pictures and files of the message; None if it has none."""
+    edits: int = 0
+    """Number of changes of its text while it waited."""
+    place: int = 0
+    """Place among the turns that wait; of two with the same place, the lower number begins first."""
 
     # --- while it runs ---
     status: str | None = None
@@ -115,6 +119,21 @@ class HeldTurns(msgspec.Struct, frozen=True, tag="held"):
     turns: list[int]
 
 
+class QueueFrame(msgspec.Struct, frozen=True, tag="queue"):
+    """All turns that wait, in the order in which they begin."""
+
+    turns: list[int]
+
+
+class EditedFrame(msgspec.Struct, frozen=True, tag="edited"):
+    """The text of a turn that waits was changed."""
+
+    turn: int
+    prompt: str
+    edits: int
+    """Number of its changes so far."""
+
+
 class PlanFrame(msgspec.Struct, frozen=True, omit_defaults=True, tag="plan"):
     """The plan of the agent was made or changed: so many of its items are done."""
 
@@ -178,6 +197,8 @@ Frame = (
     Snapshot
     | PromptedFrame
     | HeldTurns
+    | QueueFrame
+    | EditedFrame
     | Streaming
     | Thinking
     | PlanFrame

@@ -20,10 +20,13 @@ from penstock.chat.history.activity import ActivityFold, AgentActivity
 from penstock.chat.history.denied import DeniedActions
 from penstock.chat.history.entries import (
     Answered,
+    Edited,
     Entry,
+    Moved,
     Numbered,
     Prompted,
     Released,
+    SentNow,
     StopRequested,
     TurnBegan,
     TurnEnded,
@@ -39,6 +42,9 @@ MAX_CHANGES = 20_000
 
 MAX_FRAMES = 500
 """Maximum number of frames sent at once; beyond it a client gets a snapshot, which is smaller."""
+
+FIRST_PLACE = -1_000_000
+"""Place of a turn that is sent now while no other such turn waits: before all others, however often that happens."""
 
 THINKING = turns.CALLING["think"]
 """Generic status that is shown for thinking."""
@@ -111,7 +117,7 @@ class Timeline:
     @property
     def queued(self) -> list[TurnView]:
         """Turns that wait, the next one first."""
-        return [view for _, view in sorted(self.turns.items()) if view.state == "queued"]
+        return sorted((view for view in self.turns.values() if view.state == "queued"), key=conversation_order)
 
     @property
     def held(self) -> list[TurnView]:
@@ -125,8 +131,13 @@ class Timeline:
 
     @property
     def newest(self) -> TurnView | None:
-        """Newest turn."""
+        """Turn that was asked for last."""
         return self.turns[max(self.turns)] if self.turns else None
+
+    @property
+    def latest(self) -> TurnView | None:
+        """Last turn of the conversation: turns that wait come after those that began, in their own order."""
+        return max(self.turns.values(), key=conversation_order, default=None)
 
     @property
     def asking(self) -> bool:
@@ -155,7 +166,7 @@ class Timeline:
 
     def snapshot(self) -> Snapshot:
         """Return everything that a new client needs."""
-        shown = [replace(view) for _, view in sorted(self.turns.items())]
+        shown = [replace(view) for view in sorted(self.turns.values(), key=conversation_order)]
         return Snapshot(self.number, shown, self._earlier)
 
     def start(self) -> list[tuple[int, Frame]]:
@@ -219,7 +230,9 @@ class Timeline:
         elif isinstance(what, Prompted):
             view = TurnView(what.turn, what.text, what.by, what.key, asked_at=self._at, first=self.number)
             view.person, view.attachments = what.person, what.attachments or None
-            view.held = bool(self.held)  # it does not overtake those before it
+            queued = self.queued
+            view.held = bool(self.held) and not what.now  # it does not overtake those before it
+            view.place = max([0, *(it.place for it in queued)])
             self.turns[what.turn] = view
             frame = frames.PromptedFrame(
                 what.turn, what.text, what.by, self._at, what.key, what.person, view.attachments
@@ -227,6 +240,8 @@ class Timeline:
             self._change(what.turn, frame)
             if view.held:
                 self._show_held()
+            if what.now:
+                self._send_now(view, what.stops)
             self._forget()
         elif isinstance(what, TurnBegan):
             self._begin(what)
@@ -240,8 +255,37 @@ class Timeline:
                 self._hold([view for view in self.queued if view.turn not in self.stops], True)
         elif isinstance(what, Released):
             self._hold([view for view in self.held if view.turn <= what.turn], False)
+        elif isinstance(what, SentNow | Edited | Moved):
+            self._change_queue(what)
         elif isinstance(what, Answered) and self._live is not None and self._live.view.turn == what.turn:
             self._live.questions.pop(what.id, None)
+
+    def _change_queue(self, what: SentNow | Edited | Moved) -> None:
+        waiting = {view.turn: view for view in self.queued}
+        if isinstance(what, Moved):
+            for place, view in enumerate([waiting[turn] for turn in what.turns if turn in waiting], 1):
+                view.place = place
+            self._show_queue()
+        elif what.turn not in waiting:
+            pass  # it has begun, or was taken back
+        elif isinstance(what, SentNow):
+            self._send_now(waiting[what.turn], what.stops)
+        else:
+            view = waiting[what.turn]
+            view.prompt, view.edits = what.text, view.edits + 1
+            self._change(view.turn, frames.EditedFrame(view.turn, view.prompt, view.edits))
+
+    def _send_now(self, view: TurnView, stops: int | None) -> None:
+        """Put a waiting turn before all others, except those that were sent so before; stop the running one for it."""
+        sent = [it.place for it in self.queued if it.place < 0 and it is not view]
+        view.place = max(sent) + 1 if sent else FIRST_PLACE
+        self._hold([view], False)
+        if self._live is not None and self._live.view.turn == stops:
+            self.stops.add(stops)
+        self._show_queue()
+
+    def _show_queue(self) -> None:
+        self._change(0, frames.QueueFrame([view.turn for view in self.queued]))
 
     def _hold(self, views: list[TurnView], held: bool) -> None:
         changed = [view for view in views if view.held != held]
@@ -425,6 +469,13 @@ class Timeline:
                 half = len(past) // 2
                 self._oldest = max(self._oldest, past[half - 1].number)
                 del past[: half - (past is replies)]  # the reply at the oldest entry is kept
+
+
+def conversation_order(view: TurnView) -> tuple[int, int, int]:
+    """Return the sort key of a turn in its conversation: turns run one at a time, and those that wait come last."""
+    if view.state == "queued":
+        return 2, view.place, view.turn
+    return (0, view.last, view.turn) if view.finalized else (1, 0, view.turn)
 
 
 def _number(item: _Change | _Reply) -> int:

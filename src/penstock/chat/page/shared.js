@@ -86,7 +86,7 @@ function SharedPage() {
   if (!chat) return html`<div class="alone"><${Status} loading>Loading…<//></div>`;
   const earlier = async () => {
     try {
-      const found = await load(`&before=${chat.turns[0]?.turn ?? 1}`);
+      const found = await load(`&before=${Math.min(...chat.turns.map(({ turn }) => turn))}`);
       setChat((now) => now && { ...now, turns: merged(found.turns, now.turns), earlier: found.earlier });
     } catch (problem) {
       fail(problem);

@@ -222,6 +222,18 @@ declare namespace Api {
     items: Array<Thought | Said | Called | Noticed | Planned | Asked>;
   }
 
+  interface EditedFrame {
+    type: "edited";
+    turn: number;
+    prompt: string;
+    edits: number;
+  }
+
+  interface EditedMessage {
+    text: string;
+    edits: number;
+  }
+
   interface FileView {
     path: string;
     first: number;
@@ -416,6 +428,7 @@ declare namespace Api {
     models?: Record<string, Array<string>>;
     slots?: number;
     busy?: number;
+    knows?: Array<string>;
   }
 
   interface NodeChat {
@@ -464,6 +477,11 @@ declare namespace Api {
     wide?: boolean;
   }
 
+  interface Order {
+    seen: Array<number>;
+    turns: Array<number>;
+  }
+
   interface PersonView {
     name: string;
     role: "member" | "owner" | "viewer";
@@ -509,6 +527,8 @@ declare namespace Api {
   interface Prompt {
     text: string;
     attachments?: Array<string>;
+    now?: boolean;
+    stops?: number | null;
   }
 
   interface PromptedFrame {
@@ -520,6 +540,11 @@ declare namespace Api {
     key?: string | null;
     person?: string;
     attachments?: Array<AttachedFile> | null;
+  }
+
+  interface QueueFrame {
+    type: "queue";
+    turns: Array<number>;
   }
 
   interface Readiness {
@@ -572,6 +597,10 @@ declare namespace Api {
     shortened?: number;
     text?: string;
     round?: number;
+  }
+
+  interface SendNow {
+    stops?: number | null;
   }
 
   interface ShareView {
@@ -694,6 +723,8 @@ declare namespace Api {
     held?: boolean;
     person?: string;
     attachments?: Array<AttachedFile> | null;
+    edits?: number;
+    place?: number;
     status?: string | null;
     reply?: string | null;
     question?: OpenQuestion | null;
@@ -761,7 +792,7 @@ declare namespace Api {
     recent: Array<Workspace>;
   }
 
-  type Frame = Snapshot | PromptedFrame | HeldTurns | Streaming | Thinking | PlanFrame | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye;
+  type Frame = Snapshot | PromptedFrame | HeldTurns | QueueFrame | EditedFrame | Streaming | Thinking | PlanFrame | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye;
 
-  type RunFrame = Snapshot | PromptedFrame | HeldTurns | Streaming | Thinking | PlanFrame | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye | RunChanged;
+  type RunFrame = Snapshot | PromptedFrame | HeldTurns | QueueFrame | EditedFrame | Streaming | Thinking | PlanFrame | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye | RunChanged;
 }

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from penstock.chat.errors import Invalid, NoSuchNode
+from penstock.chat.errors import Conflicting, Invalid, NoSuchNode
 from penstock.chat.service.agents.workspaces import Workspace
 from penstock.chat.store.protocol import ChatStore
 from penstock.chat.store.rows import ChatRow
@@ -40,6 +40,8 @@ class NodeAbout(msgspec.Struct, frozen=True):
     """Agents at work at once."""
     busy: int = 0
     """Number of slots in use."""
+    knows: list[str] = []
+    """Names of the requests that a node of an older version would not know: `queue`."""
 
 
 class NodeChat(msgspec.Struct, frozen=True):
@@ -200,6 +202,22 @@ class ThisNode(msgspec.Struct):
     def is_home(self, chat: ChatRow) -> bool:
         """Return whether the chat's agent works in this process."""
         return not self.by_jobs or chat.home == self.name
+
+    async def require_known(self, request: str, chat: ChatRow) -> None:
+        """Check that the home of a chat knows a kind of request. A node ignores entries that it does not know.
+
+        Raises:
+            Conflicting: its version is older.
+            StoreFailed: the store cannot be read.
+        """
+        if self.is_home(chat):
+            return
+        about = next((node.about for node in await self.elsewhere.nodes() if node.name == chat.home), None)
+        if about is not None and request not in about.knows:
+            raise Conflicting(
+                f"the machine {chat.home} runs Penstock {about.version}, which does not know this request",
+                help="upgrade Penstock there, and try again",
+            )
 
     def is_away(self, chat: ChatRow) -> bool:
         """Return whether the chat's home is another node that is down, so that its prompts wait."""

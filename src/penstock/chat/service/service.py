@@ -246,7 +246,7 @@ class Service:
         return [(chat.row, chat.log.live.newest) for chat in found]
 
     async def turns(self, id: str, *, before: int | None = None, limit: int = 50) -> tuple[list[TurnView], bool]:
-        """Return the newest turns of a chat before turn `before`, oldest first, and whether there are earlier ones.
+        """Return the newest turns of a chat before turn `before`, in their order, and whether there are earlier ones.
 
         Raises:
             NoSuchChat: there is none of this id.
@@ -430,11 +430,14 @@ class Service:
         person: str = OWNER,
         most: int | None = None,
         attachments: Sequence[str] = (),
+        now: bool = False,
+        stops: int | None = None,
     ) -> tuple[int, bool]:
         """Ask for a turn in the name of a person; return its number, and whether it is new.
 
         `most`: maximum number of turns of this person that run or wait at once, in all chats. `attachments`: ids of
-        those that go with the text, which may then be empty.
+        those that go with the text, which may then be empty. `now`: it begins before the turns that wait, and stops
+        the running one, whose number is `stops`.
 
         If one of the newest turns has this `key`, that turn is the result. When the call returns, the prompt is in the
         store, and its turn will begin exactly once, even after a crash.
@@ -442,10 +445,13 @@ class Service:
         Raises:
             NoSuchChat: there is none of this id.
             Invalid, ContentTooLarge, TooMany: the prompt is not valid, too large, or the queue or `most` is full.
+            Conflicting: another turn runs than `stops`, or the home of the chat does not know `now`.
             StoreFailed: the prompt cannot be kept.
         """
         self._require_open()
         chat = self._chats.require(id)
+        if now:
+            await self.this_node.require_known("queue", chat.row)
 
         def check() -> None:
             if most is not None:
@@ -454,10 +460,54 @@ class Service:
         files = await self.attachments.chosen(id, attachments)
         asked = text_of(text, self.limits.max_prompt_bytes, may_be_empty=bool(files))
         async with self.attachments.sending(id, files) as note:
-            turn, new = await chat.ask(asked, key=key_of(key), person=person, check=check, attachments=files)
+            turn, new = await chat.ask(
+                asked, key=key_of(key), person=person, check=check, attachments=files, now=now, stops=stops
+            )
             note(turn)
         await self._was_written_to(chat, text if text.strip() else files[0].name)
         return turn, new
+
+    async def edit(self, id: str, turn: int, text: str, *, edits: int, person: str = OWNER) -> None:
+        """Change the text of a turn that waits. `edits`: number of changes that the person has seen.
+
+        Raises:
+            NoSuchChat, NoSuchTurn: there is none.
+            Invalid, ContentTooLarge: the text is not valid, or too large.
+            NotAllowed: the message is another person's.
+            Conflicting: it no longer waits, or was changed meanwhile.
+            StoreFailed: the change cannot be kept.
+        """
+        self._require_open()
+        chat = self._chats.require(id)
+        await self.this_node.require_known("queue", chat.row)
+        await chat.edit(turn, self._text(text), edits, person=person)
+
+    async def move(self, id: str, seen: list[int], turns: list[int], *, person: str = OWNER) -> None:
+        """Put the turns that wait, as they were `seen`, into another order.
+
+        Raises:
+            NoSuchChat: there is none of this id.
+            Invalid: `turns` are not those that were seen.
+            Conflicting: others wait by now, or in another order.
+            StoreFailed: the change cannot be kept.
+        """
+        self._require_open()
+        chat = self._chats.require(id)
+        await self.this_node.require_known("queue", chat.row)
+        await chat.move(seen, turns, person=person)
+
+    async def send_now(self, id: str, turn: int, *, stops: int | None = None, person: str = OWNER) -> None:
+        """Let a turn that waits begin before the others; `stops` is the running one, which it stops.
+
+        Raises:
+            NoSuchChat, NoSuchTurn: there is none.
+            Conflicting: it no longer waits, or another turn runs than `stops`.
+            StoreFailed: the request cannot be kept.
+        """
+        self._require_open()
+        chat = self._chats.require(id)
+        await self.this_node.require_known("queue", chat.row)
+        await chat.send_now(turn, stops, person=person)
 
     async def answer(self, id: str, question: str, text: str, *, person: str = OWNER) -> int:
         """Answer a question of the agent; return the turn that continues with the answer, or the new turn.

@@ -378,11 +378,28 @@ class Api:
             person=person.name,
             most=person.max_runs,
             attachments=body.attachments,
+            now=body.now,
+            stops=body.stops,
         )
         return _json(schemas.TurnNumber(turn), 202 if is_new else 200)
 
+    async def edit(self, request: Request, chat: str, turn: int, body: schemas.EditedMessage) -> Response:
+        """Change the text of a message that waits."""
+        await self.service.edit(chat, turn, body.text, edits=body.edits, person=person_of(request).name)
+        return _json(schemas.TurnNumber(turn), 202)
+
+    async def send_now(self, request: Request, chat: str, turn: int, body: schemas.SendNow) -> Response:
+        """Let a message that waits begin before the others."""
+        await self.service.send_now(chat, turn, stops=body.stops, person=person_of(request).name)
+        return _json(schemas.TurnNumber(turn), 202)
+
+    async def move(self, request: Request, chat: str, body: schemas.Order) -> Response:
+        """Put the messages that wait into another order."""
+        await self.service.move(chat, body.seen, body.turns, person=person_of(request).name)
+        return _json(schemas.TurnNumbers(body.turns), 202)
+
     async def turns(self, request: Request, chat: str) -> Response:
-        """Return a page of turns, oldest first."""
+        """Return a page of turns, in the order of the conversation."""
         before = _number(request, "before", None, 1, 2**53)
         limit = _number(request, "limit", PAGE_TURNS, 1, MAX_PAGE_TURNS)
         assert limit is not None

@@ -123,6 +123,34 @@ class Prompt(Body, frozen=True):
     """It may be empty if there are attachments."""
     attachments: list[str] = []
     """Ids of files that were uploaded for it."""
+    now: bool = False
+    """True if it begins before the messages that wait, and the running turn is stopped for it."""
+    stops: int | None = None
+    """Number of the turn that runs, with `now`: if another one runs, nothing is stopped and nothing is sent."""
+
+
+class EditedMessage(Body, frozen=True):
+    """New text of a message that waits."""
+
+    text: str
+    edits: int
+    """Number of its changes that the client has seen: if there are more, it stays as it is."""
+
+
+class Order(Body, frozen=True):
+    """New order of the messages that wait."""
+
+    seen: list[int]
+    """Their turns in the order that the client has seen: if they changed meanwhile, they stay as they are."""
+    turns: list[int]
+    """The same turns, the next one first."""
+
+
+class SendNow(Body, frozen=True):
+    """A message that waits is to begin before the others."""
+
+    stops: int | None = None
+    """Number of the turn that runs, which is stopped: if another one runs, nothing happens."""
 
 
 class Stop(Body, frozen=True):

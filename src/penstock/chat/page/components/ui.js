@@ -19,6 +19,7 @@ const ICONS = {
   close: "M6 6l12 12M18 6L6 18",
   send: "M12 19V5M6 11l6-6 6 6",
   down: "M12 5v14M6 13l6 6 6-6",
+  up: "M12 19V5M6 11l6-6 6 6",
   back: "M15 5l-7 7 7 7",
   more: "M5.5 12h.01M12 12h.01M18.5 12h.01",
   pulse: "M3 12h4l2.5-6 4.5 12 2.5-6H21",

@@ -135,6 +135,12 @@ export const api = {
   stop: (id, turn) => request("POST", `${chatUrl(id)}/stop`, turn === undefined ? {} : { turn }),
   /** Take a turn back if it still waits. @type {(id: string, turn: number) => Promise<Api.TurnNumbers>} */
   takeBack: (id, turn) => request("POST", `${chatUrl(id)}/stop`, { turn, queued: true }),
+  /** Change the text of a turn that waits. @type {(id: string, turn: Api.EditedMessage & { turn: number }) => Promise<Api.TurnNumber>} */
+  edit: (id, { turn, ...body }) => request("PATCH", `${chatUrl(id)}/turns/${turn}`, body),
+  /** @type {(id: string, order: Api.Order) => Promise<Api.TurnNumbers>} */
+  move: (id, order) => request("POST", `${chatUrl(id)}/queue`, order),
+  /** Let a turn that waits begin, and stop the one that runs. @type {(id: string, turn: number, stops?: number) => Promise<Api.TurnNumber>} */
+  sendNow: (id, turn, stops) => request("POST", `${chatUrl(id)}/turns/${turn}/now`, { stops }),
   /** @type {(id: string) => Promise<Api.TurnNumbers>} */
   release: (id) => request("POST", `${chatUrl(id)}/release`, {}),
   /** @type {(id: string, question: string, answer: string) => Promise<Api.TurnNumber>} */
@@ -179,12 +185,15 @@ export const api = {
   framesOfRunUrl: (id) => `${runUrl(id)}/events`,
 
   /**
-   * Send a prompt. With the same key it is one turn, however often it is sent.
+   * Send a prompt. With the same key it is one turn, however often it is sent. With `now` it goes before those that wait,
+   * and stops the turn that runs.
    *
-   * @type {(id: string, text: string, key: string) => Promise<number>}
+   * @type {(id: string, text: string, key: string, now?: import("./outbox.js").Now) => Promise<number>}
    */
-  prompt: async (id, text, key) =>
-    (await request("POST", `${chatUrl(id)}/turns`, { text }, { "Idempotency-Key": key })).turn,
+  prompt: async (id, text, key, now) => {
+    const body = now ? { text, now: true, stops: now.stops } : { text };
+    return (await request("POST", `${chatUrl(id)}/turns`, body, { "Idempotency-Key": key })).turn;
+  },
 };
 
 /** A key that no other message has. `crypto.randomUUID` exists only on pages from a secure origin. */

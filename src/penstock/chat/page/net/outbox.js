@@ -9,7 +9,9 @@ const TRANSIENT = new Set([0, 502, 503, 504]); // no connection, or a server tha
 const UNAUTHORIZED = 401;
 
 /**
- * @typedef {{ chat: string, key: string, text: string, state: "sending" | "waiting" | "failed", why?: string }} Item
+ * @typedef {{ stops?: number }} Now  A message goes before those that wait; `stops`: the turn that is stopped for it.
+ * @typedef {{ chat: string, key: string, text: string, now?: Now, state: "sending" | "waiting" | "failed",
+ *   why?: string }} Item
  * @typedef {(frame: import("../state/reducer.js").LocalFrame) => void} Watcher
  */
 
@@ -74,9 +76,10 @@ export class Outbox {
    * @param {string} chat
    * @param {string} key
    * @param {string} text
+   * @param {Now} [now]
    */
-  send(chat, key, text) {
-    this.#items = [...this.#items.filter((it) => it.key !== key), { chat, key, text, state: "sending" }];
+  send(chat, key, text, now) {
+    this.#items = [...this.#items.filter((it) => it.key !== key), { chat, key, text, now, state: "sending" }];
     this.#changed(chat, { type: "local_sending", key, text });
     this.#run(chat);
   }
@@ -114,7 +117,7 @@ export class Outbox {
     let tries = 0;
     for (let item = this.#next(chat); item; item = this.#next(chat)) {
       try {
-        const turn = await this.#prompt(chat, item.text, item.key);
+        const turn = await this.#prompt(chat, item.text, item.key, item.now);
         tries = 0;
         this.#remove(item, { type: "local_accepted", key: item.key, turn });
       } catch (error) {

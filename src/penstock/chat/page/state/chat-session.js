@@ -6,7 +6,7 @@ import { outbox } from "../net/outbox.js";
 import { ChatStream } from "../net/stream.js";
 import { outcomeText, questionTitle } from "../text/copy.js";
 import { harmless, oneLine } from "../text/format.js";
-import { EMPTY, reduce, THINKING } from "./reducer.js";
+import { EMPTY, firstTurn, reduce, THINKING } from "./reducer.js";
 
 /** @import { CompletedFrame, Frame } from "../net/wire.js" */
 /** @import { Connection } from "../net/stream.js" */
@@ -65,9 +65,9 @@ export class ChatSession {
 
   /** Load the turns before those that are shown. */
   async loadEarlier() {
-    const before = this.chat.turns[0]?.turn;
-    const { turns, earlier = false } = await api.turns(this.id, before);
-    if (this.chat.turns[0]?.turn === before) this.#apply({ type: "local_earlier", turns, earlier });
+    const before = firstTurn(this.chat);
+    const { turns, earlier = false } = await api.turns(this.id, Number.isFinite(before) ? before : undefined);
+    if (firstTurn(this.chat) === before) this.#apply({ type: "local_earlier", turns, earlier });
   }
 
   /** @param {LocalFrame} frame */

@@ -71,6 +71,8 @@ export function reduce(chat, frame) {
       return prompted(chat, frame);
     case "held":
       return hold(chat, frame);
+    case "queue":
+      return reorder(chat, frame);
     case "local_sending":
       return sending(chat, frame);
     case "local_accepted":
@@ -104,7 +106,29 @@ export function running(chat) {
  * @param {Turn} turn
  */
 export function waits(chat, turn) {
-  return turn.state === "queued" && chat.turns.some((it) => it.turn < turn.turn && it.state !== "completed");
+  return turn.state === "queued" && chat.turns.find((it) => it.state !== "completed") !== turn;
+}
+
+/**
+ * The turns that wait, in the order in which they begin.
+ *
+ * @param {Chat} chat
+ */
+export const queue = (chat) => chat.turns.filter((turn) => turn.state === "queued");
+
+/**
+ * The numbers of the turns that wait after one of them moved by so many places; null if it cannot.
+ *
+ * @param {Turn[]} queue
+ * @param {Turn} turn
+ * @param {number} by
+ */
+export function movedBy(queue, turn, by) {
+  const numbers = queue.map((it) => it.turn);
+  const from = numbers.indexOf(turn.turn);
+  const to = from + by;
+  if (from < 0 || to < 0 || to >= numbers.length) return null;
+  return numbers.toSpliced(from, 1).toSpliced(to, 0, turn.turn);
 }
 
 /**
@@ -143,7 +167,7 @@ export function openQuestion(chat) {
 function snapshot(chat, { number, turns, earlier = false }) {
   const known = turns.map(toTurn);
   const keys = new Set(known.map((turn) => turn.key).filter(Boolean));
-  const last = known.at(-1)?.turn ?? 0;
+  const last = Math.max(0, ...known.map((turn) => turn.turn));
   // What was accepted is in the snapshot, or was removed since.
   const unsent = chat.unsent.filter((it) => !keys.has(it.key) && !(it.turn && it.turn <= last));
   const { unkept, run, loop } = chat;
@@ -159,9 +183,34 @@ function prompted(chat, { type: _, ...turn }) {
   const left = chat.unsent.filter((it) => it.key !== turn.key && it.turn !== turn.turn);
   const rest = left.length === chat.unsent.length ? chat : { ...chat, unsent: left };
   if (indexOf(chat, turn.turn) >= 0) return rest;
-  const turns = [...chat.turns, toTurn({ state: "queued", ...turn })];
-  if ((chat.turns.at(-1)?.turn ?? 0) > turn.turn) turns.sort((a, b) => a.turn - b.turn);
-  return { ...rest, turns };
+  return { ...rest, turns: [...chat.turns, toTurn({ state: "queued", ...turn })] };
+}
+
+/**
+ * The order in which the turns that wait will begin.
+ *
+ * @param {Chat} chat
+ * @param {Api.QueueFrame} frame
+ * @returns {Chat}
+ */
+function reorder(chat, { turns }) {
+  const place = (/** @type {Turn} */ turn) => turns.indexOf(turn.turn);
+  const waiting = queue(chat).toSorted((a, b) => place(a) - place(b));
+  return { ...chat, turns: [...chat.turns.filter((it) => it.state !== "queued"), ...waiting] };
+}
+
+/**
+ * The turns with one of them changed. One that waits no more stands before those that still do.
+ *
+ * @param {Turn[]} turns
+ * @param {number} index
+ * @param {Turn} next
+ */
+function withTurn(turns, index, next) {
+  if (turns[index].state !== "queued" || next.state === "queued") return turns.with(index, next);
+  const others = turns.toSpliced(index, 1);
+  const first = others.findIndex((it) => it.state === "queued");
+  return others.toSpliced(first < 0 ? others.length : first, 0, next);
 }
 
 /**
@@ -179,7 +228,7 @@ function hold(chat, { turns }) {
 
 /**
  * @param {Chat} chat
- * @param {Exclude<Frame, SnapshotFrame | Api.PromptedFrame | Api.HeldTurns | Api.RunChanged | Api.Deleted
+ * @param {Exclude<Frame, SnapshotFrame | Api.PromptedFrame | Api.HeldTurns | Api.QueueFrame | Api.RunChanged | Api.Deleted
  *   | Api.StoreChanged | Api.Goodbye>} frame
  * @returns {Chat}
  */
@@ -192,10 +241,11 @@ function changeTurn(chat, frame) {
   const change = /** @type {(turn: Turn, frame: any) => Turn | null} */ (CHANGES[frame.type]);
   const next = change(turn, frame);
   if (next === null) return { ...chat, broken: true };
-  return { ...chat, turns: chat.turns.with(index, next) };
+  return { ...chat, turns: withTurn(chat.turns, index, next) };
 }
 
 const CHANGES = {
+  edited,
   streaming,
   thinking,
   plan: planned,
@@ -204,6 +254,15 @@ const CHANGES = {
   completed,
   finalized,
 };
+
+/**
+ * @param {Turn} turn
+ * @param {Api.EditedFrame} frame
+ * @returns {Turn}
+ */
+function edited(turn, { prompt, edits }) {
+  return { ...turn, prompt, edits };
+}
 
 /** The quiet line that stands for a thought. */
 export const THINKING = "Thinking…";
@@ -320,9 +379,16 @@ function changeUnsent(chat, key, change) {
  * @returns {Chat}
  */
 function earlier(chat, { turns, earlier }) {
-  const first = chat.turns[0]?.turn ?? Infinity;
+  const first = firstTurn(chat);
   return { ...chat, turns: [...turns.filter((turn) => turn.turn < first).map(toTurn), ...chat.turns], earlier };
 }
+
+/**
+ * The lowest number of a turn that is known; Infinity without one.
+ *
+ * @param {Chat} chat
+ */
+export const firstTurn = (chat) => Math.min(...chat.turns.map((turn) => turn.turn));
 
 /**
  * A turn with the values that stand for what the server leaves out.

@@ -36,9 +36,11 @@ function seenOf(chat) {
  * @param {import("./reducer.js").Chat} chat
  */
 export function markThreadSeen(id, { turns }) {
-  const last = turns.at(-1);
-  if (document.hidden || !seen || !last) return;
-  seen[id] = { turns: last.turn, idle: turns.every((turn) => turn.state === "completed") };
+  if (document.hidden || !seen || !turns.length) return;
+  seen[id] = {
+    turns: Math.max(...turns.map(({ turn }) => turn)),
+    idle: turns.every((turn) => turn.state === "completed"),
+  };
   writeObject(NAME, seen);
 }
 

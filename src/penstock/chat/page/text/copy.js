@@ -240,6 +240,7 @@ export const EARLY_TEXT =
 export const SHORTCUTS = [
   ["Enter", "Send the message"],
   ["Shift + Enter", "New line"],
+  ["Ctrl + Enter", "Stop the agent and send the message"],
   ["Esc", "Stop the agent"],
   ["/", "Write a message"],
   ["1 2 3", "Choose an answer, outside of a field"],

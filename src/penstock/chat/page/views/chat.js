@@ -25,7 +25,7 @@ import { ChatSession } from "../state/chat-session.js";
 import { changeChat, placeName } from "../state/actions.js";
 import { readTabObject, write } from "../state/storage.js";
 import { openFile } from "../state/files.js";
-import { held, isTakenBack, openQuestion, running, waits } from "../state/reducer.js";
+import { firstTurn, held, isTakenBack, openQuestion, queue, running, waits } from "../state/reducer.js";
 import { isUndecided, setNotifying } from "../state/notifications.js";
 import { areSeveral, decidesAbout, isReader, otherPerson } from "../state/people.js";
 import { chatPath } from "../state/router.js";
@@ -43,6 +43,8 @@ import { TurnView, Unsent } from "./turn.js";
 /** @typedef {NonNullable<ReturnType<typeof openQuestion>>} OpenQuestion */
 
 const NEAR_TURNS = 8; // the newest, whose layout is kept: one that is put off changes the height for a short time
+/** @type {Turn[]} */
+const NOBODY_WAITS = [];
 const LONG_S = 30; // a turn that takes longer is not waited for
 const EARLIER_MARGIN = "400px 0px 0px"; // so far above what is seen, earlier turns are loaded
 
@@ -220,6 +222,11 @@ function Thread({ session, chat, about }) {
     outbox.send(session.id, newKey(), text);
     return true;
   };
+  const sendNow = (/** @type {string} */ text) => {
+    pin();
+    outbox.send(session.id, newKey(), text, { stops: runningTurn?.turn });
+    return true;
+  };
   const [note, setNote, accept] = useAnswer(session, question, send);
   const edit = (/** @type {string} */ text) => setGiven({ text });
   const takeBack = useTakeBack(session, edit);
@@ -253,6 +260,7 @@ function Thread({ session, chat, about }) {
         placeholder=${placeholder(question, agent, heldTurns.length)}
         maxBytes=${about.max_prompt_bytes}
         onSend=${accept}
+        onSendNow=${sendNow}
         onStop=${runningTurn ? stop : null}
         text=${given}
         directory=${chat?.cwd}
@@ -277,6 +285,8 @@ function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
   const last = turns.length - 1;
   const agent = chat && agentOf(chat.agent);
   const away = chat?.is_away ? machineOf(chat) : "";
+  const waiting = queue(thread).filter((it) => !thread.unsent.some(({ key }) => key === it.key));
+  const runs = running(thread)?.turn;
   const level = chat && last >= 0 ? levelFor(turns[last], chat.allow, agent) : undefined;
   return turns.flatMap((turn, i) => [
     beginsDay(turns, i) && html`<h2 class="day" key=${`day ${turn.turn}`}>${day(turn.asked_at ?? 0)}</h2>`,
@@ -287,6 +297,8 @@ function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
       turn=${turn}
       canLook=${true}
       waits=${waits(thread, turn)}
+      queue=${turn.state === "queued" && !isReader() ? waiting : NOBODY_WAITS}
+      stops=${turn.state === "queued" ? runs : undefined}
       away=${away}
       isUnkept=${thread.unkept !== null}
       isLast=${i === last}
@@ -323,7 +335,7 @@ function unsentMessage({ id }, message, edit) {
  */
 function useReturn(session, place, pin) {
   const { known, earlier, turns } = session.chat;
-  const first = turns[0]?.turn ?? 0;
+  const first = turns.length ? firstTurn(session.chat) : 0;
   useEffect(() => {
     if (!place || !known) return;
     if (earlier && first > place.turn) session.loadEarlier().catch(pin);

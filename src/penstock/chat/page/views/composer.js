@@ -29,6 +29,7 @@ const encoder = new TextEncoder();
  * @property {string} placeholder
  * @property {number} maxBytes
  * @property {(text: string) => boolean | Promise<boolean>} onSend  Returns whether the text was accepted; else it stays.
+ * @property {(text: string) => boolean} [onSendNow]  The same, for a text that waits for nothing.
  * @property {(() => void) | null} [onStop]  There is something to stop.
  * @property {{ text: string } | null} [text]  To be added to what is written, whenever it is another object.
  * @property {import("preact").ComponentChildren} [children]
@@ -38,7 +39,7 @@ const encoder = new TextEncoder();
 
 /** @param {Props} props */
 export function Composer(props) {
-  const { draft, label, placeholder, maxBytes, onSend, onStop, text: given, children, busy = false } = props;
+  const { draft, label, placeholder, maxBytes, onSend, onSendNow, onStop, text: given, children, busy = false } = props;
   const { directory = "" } = props;
   const name = draftName(draft);
   const [text, setText] = useState(() => read(name));
@@ -75,9 +76,9 @@ export function Composer(props) {
   const size = text.length * BYTES_PER_UNIT > maxBytes ? encoder.encode(text).length : 0;
   const excess = Math.max(0, size - maxBytes);
   const isReady = text.trim() !== "" && !excess && !busy;
-  const send = async () => {
+  const send = async (by = onSend) => {
     if (!isReady) return;
-    const accepted = onSend(text);
+    const accepted = by(text);
     if (accepted === true || (await accepted)) change(writtenSince(text, field.current?.value ?? read(name)));
     field.current?.focus();
   };
@@ -93,7 +94,7 @@ export function Composer(props) {
     if (event.key !== "Enter" || event.shiftKey || event.altKey) return;
     if (event.isComposing || event.keyCode === IME_KEY_CODE) return; // it chooses a character, and ends no message
     event.preventDefault();
-    send();
+    send(event.ctrlKey || event.metaKey ? onSendNow : onSend);
   };
   return html`<form class="composer" onSubmit=${submit}>
     <div class="field">
@@ -111,6 +112,14 @@ export function Composer(props) {
         onPaste=${paste}
       ></textarea>
       <div class="buttons">
+        ${
+          onStop &&
+          onSendNow &&
+          text.trim() !== "" &&
+          html`<button type="button" class="quiet" title="Ctrl+Enter" disabled=${!isReady} onClick=${() => send(onSendNow)}>
+            Stop and send
+          </button>`
+        }
         ${onStop && html`<${StopButton} onClick=${stop} />`}
         ${
           (!onStop || text.trim() !== "") &&

@@ -6,6 +6,7 @@ import {
   Component,
   CopyButton,
   html,
+  Icon,
   Status,
   Time,
   useAsync,
@@ -13,10 +14,12 @@ import {
   useLayoutEffect,
   useRef,
   useState,
+  withValue,
   Wrong,
 } from "../components/ui.js";
-import { Prose } from "../markdown/prose.js";
 import { api } from "../net/api.js";
+import { movedBy } from "../state/reducer.js";
+import { Prose } from "../markdown/prose.js";
 import { otherPerson } from "../state/people.js";
 import { chatOf, openDialog } from "../state/store.js";
 import { ALLOWED_NOW, canGoOn, GO_ON, outcomeText, refusedTexts } from "../text/copy.js";
@@ -48,6 +51,8 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
  * @property {(text: string) => void} [onEdit]  Put a text into the composer.
  * @property {(text: string) => void} [onSend]
  * @property {(turn: TurnState) => Promise<void>} [onTakeBack]
+ * @property {TurnState[]} queue  The turns that wait, if this is one of them and a person may change it.
+ * @property {number} [stops]  The turn that runs, if this one waits.
  * @property {boolean} [canLook]  What the agent does now can be asked for.
  * @property {(text: string) => void} onLate  An answer came too late.
  */
@@ -70,7 +75,9 @@ export class TurnView extends Component {
       "away",
       "level",
       "remembers",
+      "stops",
     ]);
+    if (numbersOf(next.queue) !== numbersOf(this.props.queue)) return true;
     return names.some((name) => next[name] !== this.props[name]);
   }
 
@@ -81,9 +88,11 @@ export class TurnView extends Component {
   }
 }
 
+const numbersOf = (/** @type {TurnState[]} */ queue) => queue.map(({ turn }) => turn).join();
+
 /** @param {Props} props */
 function Turn(props) {
-  const { turn, waits, away, isFar, onTakeBack } = props;
+  const { turn, waits, isFar } = props;
   return html`<article
     class="turn"
     data-turn=${turn.turn}
@@ -92,7 +101,7 @@ function Turn(props) {
     data-far=${isFar || undefined}
     aria-label=${`Turn ${turn.turn}`}
   >
-    ${turn.prompt !== "" && html`<${Asked} turn=${turn} waits=${waits} away=${away} onTakeBack=${onTakeBack} />`}
+    ${turn.prompt !== "" && html`<${Asked} ...${props} />`}
     ${turn.state === "queued" && !waits && !turn.held && html`<div class="answer"><${Status}>Sending…<//></div>`}
     ${turn.state !== "queued" && html`<${Answer} ...${props} />`}
   </article>`;
@@ -222,10 +231,13 @@ function Markdown({ text, isGrowing, isCut, chat }) {
   return html`<div class="prose reply" ref=${root} data-growing=${isGrowing || undefined}></div>`;
 }
 
-/** @param {Pick<Props, "turn" | "waits" | "away" | "onTakeBack">} props */
+/** @param {Props} props */
 function Asked(props) {
   const { turn } = props;
-  const queued = turn.state === "queued" && html`<${Queued} ...${props} />`;
+  const [isEdited, setEdited] = useState(false);
+  const isQueued = turn.state === "queued";
+  const queued = isQueued && html`<${Queued} ...${props} onEditHere=${() => setEdited(true)} />`;
+  if (isQueued && isEdited) return html`<${EditQueued} ...${props} onClose=${() => setEdited(false)} />`;
   if (turn.by === "heartbeat") {
     return html`<details class="beat">
         <summary>
@@ -265,19 +277,30 @@ export function Prompt({ text }) {
  * `waits`: for another turn; `away`: for this machine. One that waits for neither, and yet does not begin, waits until
  * fewer agents are at work.
  *
- * @param {Pick<Props, "turn" | "waits" | "away" | "onTakeBack">} props
+ * @param {Props & { onEditHere: () => void }} props
  */
-function Queued({ turn, waits, away, onTakeBack }) {
+function Queued({ chat, turn, waits, away, queue, stops, onTakeBack, onEditHere }) {
   const [isBusy, error, run] = useAsync();
   const [isSlow, setSlow] = useState(false);
+  const row = useRef(/** @type {HTMLElement | null} */ (null));
+  const moved = useRef(/** @type {Element | null} */ (null));
   useEffect(() => {
     const timer = setTimeout(() => setSlow(true), SLOW_MS);
     return () => clearTimeout(timer);
   }, []);
+  const place = queue.indexOf(turn);
+  // A button that moves with its message keeps the focus, and gives it to the other one at the end of the way.
+  useLayoutEffect(() => {
+    const button = /** @type {HTMLButtonElement | null} */ (moved.current);
+    if (!button || isBusy) return;
+    moved.current = null;
+    const other = row.current?.querySelector(/** @type {"button"} */ (".move:enabled"));
+    (button.disabled ? other : button)?.focus();
+  }, [place, isBusy]);
   if (!waits && !away && !turn.held && !isSlow) return null;
-  const takeBack = (/** @type {Event} */ event) => {
+  const act = (/** @type {() => Promise<unknown> | undefined} */ task) => (/** @type {Event} */ event) => {
     event.preventDefault();
-    run(async () => onTakeBack?.(turn));
+    run(async () => task());
   };
   const text = turn.held
     ? "Waits until you send it"
@@ -286,11 +309,97 @@ function Queued({ turn, waits, away, onTakeBack }) {
       : waits
         ? "Waits for the turn before it"
         : "Waits to begin";
-  return html`<div class="queued">
+  const seen = queue.map((it) => it.turn);
+  const mover = (/** @type {number} */ by, /** @type {string} */ label, /** @type {string} */ icon) => {
+    const turns = movedBy(queue, turn, by);
+    const move = (/** @type {Event} */ event) => {
+      moved.current = /** @type {Element} */ (event.currentTarget);
+      run(async () => turns && api.move(chat, { seen, turns }));
+    };
+    return html`<button
+      type="button"
+      class="quiet move"
+      aria-label=${label}
+      title=${label}
+      disabled=${isBusy || !turns}
+      onClick=${move}
+    >
+      <${Icon} name=${icon} />
+    </button>`;
+  };
+  const isOwn = turn.by !== "heartbeat" && !otherPerson(turn.person);
+  return html`<div class="queued" ref=${row} role="group" aria-label=${text}>
     <span>${text}</span>
-    ${onTakeBack && html`<button type="button" class="quiet" disabled=${isBusy} onClick=${takeBack}>Take back</button>`}
+    ${queue.length > 1 && [mover(-1, "Move up", "up"), mover(1, "Move down", "down")]}
+    ${
+      place >= 0 &&
+      html`<button type="button" class="quiet" disabled=${isBusy} onClick=${act(() => api.sendNow(chat, turn.turn, stops))}>
+        ${stops === undefined ? "Send now" : "Stop and send"}
+      </button>`
+    }
+    ${place >= 0 && isOwn && html`<button type="button" class="quiet" disabled=${isBusy} onClick=${onEditHere}>Edit</button>`}
+    ${
+      onTakeBack &&
+      html`<button type="button" class="quiet" disabled=${isBusy} onClick=${act(() => onTakeBack(turn))}>Take back</button>`
+    }
     <${Wrong}>${error}<//>
   </div>`;
+}
+
+/**
+ * The field in which a message that waits is edited: Ctrl+Enter saves it, Esc leaves it as it was.
+ *
+ * @param {Props & { onClose: () => void }} props
+ */
+function EditQueued({ chat, turn, onEdit, onClose }) {
+  const [text, setText] = useState(turn.prompt);
+  const [isBusy, error, run] = useAsync();
+  const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  const seen = useRef(turn.edits ?? 0); // another person may edit it meanwhile: then this text is of an older one
+  const unsaved = useRef("");
+  unsaved.current = text === turn.prompt ? "" : text;
+  useLayoutEffect(() => {
+    field.current?.focus();
+    field.current?.setSelectionRange(text.length, text.length);
+    return () => unsaved.current && onEdit?.(unsaved.current); // the turn began: its text goes to the next message
+  }, []);
+  const close = () => {
+    unsaved.current = "";
+    onClose();
+  };
+  const save = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const isKept = await run(async () => {
+      await api.edit(chat, { turn: turn.turn, text, edits: seen.current });
+      return true;
+    });
+    if (isKept) close();
+  };
+  const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
+    if (event.isComposing) return;
+    if (event.key === "Escape") close();
+    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) save(event);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  return html`<form class="asked editing" onSubmit=${save}>
+    <textarea
+      ref=${field}
+      rows="3"
+      aria-label="Text of the message"
+      value=${text}
+      readonly=${isBusy}
+      dir="auto"
+      onInput=${withValue(setText)}
+      onKeyDown=${onKeyDown}
+    ></textarea>
+    <div class="queued">
+      <button type="button" class="quiet" onClick=${close}>Cancel</button>
+      <button type="submit" class="button" disabled=${isBusy || !text.trim()}>Save</button>
+      <${Wrong}>${error}<//>
+    </div>
+  </form>`;
 }
 
 /**

@@ -49,7 +49,7 @@ class Chat:
         self.waiting: int = 0
         """Number of queued turns that are not held."""
         self.waiting_upto: int = 0
-        """Newest of these turns."""
+        """Highest number of these turns."""
         self.held: int = 0
         """Number of turns that wait until a person releases them."""
         self.asks: bool = False
@@ -87,7 +87,7 @@ class Chat:
     @property
     def used_at(self) -> int:
         """Time of the last activity in the chat, in milliseconds since 1970."""
-        view = self.log.live.newest
+        view = self.log.live.latest
         return max(view.completed_at or 0, view.began_at or 0, view.asked_at) if view else self.row.created_at
 
     async def recover(self) -> None:
@@ -97,7 +97,7 @@ class Chat:
             StoreFailed: the store cannot be read.
         """
         if await self.log.is_over():
-            view = self.log.live.newest
+            view = self.log.live.latest
             self.state, self.waiting, self.held = "idle", 0, 0
             self.asks = view is not None and view.question is not None
         else:
@@ -119,17 +119,19 @@ class Chat:
         key: str | None = None,
         *,
         person: str = OWNER,
+        now: bool = False,
+        stops: int | None = None,
         check: Callable[[], None] = lambda: None,
         attachments: Sequence[AttachedFile] = (),
     ) -> tuple[int, bool]:
         """Queue a turn; when it returns, the prompt is kept. Return the turn, and whether it is new.
 
-        `check` raises an error if no new turn may be queued.
+        `now` and `stops` are those of `decisions.prompted`. `check` raises an error if no new turn may be queued.
 
         Raises:
             TooMany: the queue is full, or the person has spent what they may today.
             ContentTooLarge: the prompt does not fit into an entry.
-            Conflicting: the prompt is a heartbeat's, and the chat is busy.
+            Conflicting: as `decisions.prompted`.
             StoreFailed: the prompt could not be kept.
         """
         turn = 0
@@ -140,7 +142,7 @@ class Chat:
             if turn:
                 return None
             check()
-            entry = self._prompted(timeline, text, by, key, person, attachments)
+            entry = self._prompted(timeline, text, by, key, person, attachments, now=now, stops=stops)
             turn = entry.turn
             return entry
 
@@ -167,7 +169,7 @@ class Chat:
             if running is not None and question in timeline.questions and not self._runner.is_stopping:
                 turn = running.turn
                 return Answered(turn, question, decisions.resolved(timeline.questions[question], text), person)
-            later = decisions.answered_later(timeline.newest, question, text)
+            later = decisions.answered_later(timeline.latest, question, text)
             prompt = self._prompted(timeline, later, "answer", None, person)
             turn = prompt.turn
             return prompt
@@ -183,10 +185,43 @@ class Chat:
         key: str | None,
         person: str,
         attachments: Sequence[AttachedFile] = (),
+        *,
+        now: bool = False,
+        stops: int | None = None,
     ) -> Prompted:
         self._shared.spending.check(person)
         most, most_bytes = self._shared.limits.max_queue, self.log.max_entry_bytes
-        return decisions.prompted(timeline, text, by, key, most, most_bytes, person=person, attachments=attachments)
+        return decisions.prompted(
+            timeline, text, by, key, most, most_bytes, person=person, attachments=attachments, now=now, stops=stops
+        )
+
+    async def edit(self, turn: int, text: str, edits: int, *, person: str = OWNER) -> None:
+        """Change the text of a turn that waits.
+
+        Raises:
+            NoSuchTurn, NotAllowed, Conflicting, ContentTooLarge: as `decisions.edited`.
+            StoreFailed: the change could not be kept.
+        """
+        most = self.log.max_entry_bytes
+        await self._submit(lambda timeline: decisions.edited(timeline, turn, text, edits, most, person=person))
+
+    async def move(self, seen: list[int], turns: list[int], *, person: str = OWNER) -> None:
+        """Put the turns that wait into another order.
+
+        Raises:
+            Invalid, Conflicting: as `decisions.moved`.
+            StoreFailed: the change could not be kept.
+        """
+        await self._submit(lambda timeline: decisions.moved(timeline, seen, turns, person=person))
+
+    async def send_now(self, turn: int, stops: int | None, *, person: str = OWNER) -> None:
+        """Let a turn that waits begin before the others, and stop the running one for it.
+
+        Raises:
+            NoSuchTurn, Conflicting: as `decisions.sent_now`.
+            StoreFailed: the request could not be kept.
+        """
+        await self._submit(lambda timeline: decisions.sent_now(timeline, turn, stops, person=person))
 
     async def stop(self, turn: int | None = None, *, queued: bool = False, person: str = OWNER) -> list[int]:
         """Stop a turn or take it back from the queue; without `turn`, all of them. Return those that were stopped.
@@ -216,7 +251,7 @@ class Chat:
 
         def decide(timeline: Timeline) -> Entry | None:
             released[:] = [view.turn for view in timeline.held]
-            return Released(released[-1], person) if released else None
+            return Released(max(released), person) if released else None
 
         await self._submit(decide)
         return released

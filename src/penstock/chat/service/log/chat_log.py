@@ -9,7 +9,7 @@ from penstock.chat.errors import ChatError, NoSuchChat, NoSuchTurn
 from penstock.chat.history.activity import AgentActivity
 from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, TurnEnded, decode
 from penstock.chat.history.frames import TurnView
-from penstock.chat.history.timeline import Timeline
+from penstock.chat.history.timeline import Timeline, conversation_order
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.log.live_timeline import HeldTimeline, LiveTimeline
 from penstock.chat.service.log.stored_turns import all_turns, decoded_views, read_turn, summary_rows, whole_turns_end
@@ -94,13 +94,13 @@ class ChatLog:
             return await held.is_over()
 
     async def turns(self, before: int | None, limit: int) -> tuple[list[TurnView], bool]:
-        """Return the newest turns before one, oldest first, and whether there are earlier ones."""
+        """Return the newest turns before one, and whether there are earlier ones; in the order of the conversation."""
         shown = [] if self.live.at_rest else (await self.open()).snapshot().turns  # at rest all are summed up
         rows = await self._store.list_turns(self.id, before=before, limit=limit + 1)
         found = {view.turn: view for view in decoded_views(rows) or []}
         found.update((view.turn, view) for view in shown if before is None or view.turn < before)
         views = [view for _, view in sorted(found.items())]
-        return views[-limit:], len(views) > limit
+        return sorted(views[-limit:], key=conversation_order), len(views) > limit
 
     async def turn(self, turn: int) -> tuple[TurnView, list[Numbered]]:
         """Return one turn and its entries so far.

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from penstock.chat.history.entries import Answered, Numbered, decode
 from penstock.chat.history.frames import TurnView
-from penstock.chat.history.timeline import KEPT_TURNS, Timeline
+from penstock.chat.history.timeline import KEPT_TURNS, Timeline, conversation_order
 from penstock.chat.service.log.stored_turns import decoded_views, first_entry
 from penstock.chat.service.nodes import Claim
 from penstock.chat.store.protocol import Ahead, ChatStore, StoreFailed
@@ -35,7 +35,9 @@ class LiveTimeline:
     ) -> None:
         """Create it. `taken` and `answered` are called when it accepted entries."""
         self.newest: TurnView | None = None
-        """Newest turn, as it was last read."""
+        """Turn that was asked for last, as it was last read."""
+        self.latest: TurnView | None = None
+        """Last turn of the conversation, as it was last read."""
         self.is_skipping: bool = False
         """True if new entries were left unread, until the timeline is needed."""
         self.at_rest: bool = False
@@ -178,7 +180,8 @@ class LiveTimeline:
         self._took(timeline, at_once)
 
     def _took(self, timeline: Timeline, at_once: bool) -> None:
-        self.newest, self._number = timeline.newest, max(timeline.number, self._number)
+        self.newest, self.latest = timeline.newest, timeline.latest
+        self._number = max(timeline.number, self._number)
         self._taken(timeline)
         self._notify(at_once)
 
@@ -198,6 +201,9 @@ class LiveTimeline:
         if summary.number != summary.last or any(row.last == 0 for row in summary.turns) or views is None:
             return False
         self.newest, self._number = views[-1] if views else None, summary.last
+        if self.newest is not None and self.newest.place:  # turns before it may have ended after it
+            views = decoded_views((await self._store.summary(self._id, limit=KEPT_TURNS)).turns) or views
+        self.latest = max(views, key=conversation_order, default=None)
         self.at_rest, self.is_skipping = True, False
         return True
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from penstock.chat.errors import NoSuchTurn
-from penstock.chat.history.entries import Answered, Numbered, Prompted, TurnBegan, TurnEnded, decode
+from penstock.chat.history.entries import Answered, Edited, Numbered, Prompted, TurnBegan, TurnEnded, decode
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import KEPT_TURNS, Timeline
 from penstock.chat.store.protocol import ChatStore, Trimmed
@@ -101,5 +101,5 @@ def _entries_of(turn: int, entries: Iterator[Numbered]) -> Iterator[Numbered]:
         what = entry.what
         if isinstance(what, TurnBegan):
             running = what.turn
-        if turn == (what.turn if isinstance(what, Prompted | TurnBegan | TurnEnded | Answered) else running):
+        if turn == (what.turn if isinstance(what, Prompted | Edited | TurnBegan | TurnEnded | Answered) else running):
             yield entry

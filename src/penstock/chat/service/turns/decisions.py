@@ -8,8 +8,18 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from penstock import events as ev
-from penstock.chat.errors import Conflicting, ContentTooLarge, Invalid, NoSuchTurn, TooMany
-from penstock.chat.history.entries import OWNER, Asker, AttachedFile, Prompted, StopRequested, TurnEnded
+from penstock.chat.errors import Conflicting, ContentTooLarge, Invalid, NoSuchTurn, NotAllowed, TooMany
+from penstock.chat.history.entries import (
+    OWNER,
+    Asker,
+    AttachedFile,
+    Edited,
+    Moved,
+    Prompted,
+    SentNow,
+    StopRequested,
+    TurnEnded,
+)
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.log.chat_log import Write
@@ -35,24 +45,124 @@ def prompted(
     *,
     person: str = OWNER,
     attachments: Sequence[AttachedFile] = (),
+    now: bool = False,
+    stops: int | None = None,
 ) -> Prompted:
     """Return the entry of a prompt that a person submits.
+
+    `now`: it begins before the turns that wait. `stops`: running turn that it stops, as the person saw it.
 
     Raises:
         TooMany: `max_queue` turns wait.
         ContentTooLarge: the prompt does not fit into an entry.
-        Conflicting: the prompt is a heartbeat's, and the chat is busy.
+        Conflicting: the prompt is a heartbeat's, and the chat is busy; or another turn runs than the one to stop.
     """
+    stops = _to_stop(timeline, stops) if now else None
     queued = [view for view in timeline.queued if view.by != "heartbeat" and view.turn not in timeline.stops]
     if by == "heartbeat" and (timeline.queued or timeline.running):
         raise Conflicting("the chat is busy")
     if len(queued) >= max_queue:
         raise TooMany(f"{max_queue} messages of this chat wait already", help="stop some, or wait for them")
-    entry = Prompted(max(timeline.turns, default=0) + 1, text, by, key, person, [*attachments])
+    entry = Prompted(max(timeline.turns, default=0) + 1, text, by, key, person, [*attachments], now, stops)
+    _check_size(entry, max_entry_bytes)
+    return entry
+
+
+def _check_size(entry: Prompted | Edited, max_entry_bytes: int) -> None:
     if len(msgspec.json.encode(entry)) > max_entry_bytes - ENTRY_SPARE_BYTES:
         most = f"{max_entry_bytes:,} bytes"
         raise ContentTooLarge("the message is larger than the store accepts", expected=most)
+
+
+def _to_stop(timeline: Timeline, seen: int | None) -> int | None:
+    """Return the running turn that a message stops; None if none runs.
+
+    Raises:
+        Conflicting: it is not the one that was seen.
+    """
+    if timeline.running is None:
+        return None
+    if timeline.running.turn != seen:
+        raise Conflicting(
+            f"turn {timeline.running.turn} runs by now",
+            expected="the turn that you saw",
+            help="look, and send it again",
+        )
+    return seen
+
+
+def _waiting(timeline: Timeline, turn: int) -> TurnView:
+    """Return a turn that waits.
+
+    Raises:
+        NoSuchTurn: there never was such a turn.
+        Conflicting: it no longer waits.
+    """
+    if not 1 <= turn <= max(timeline.turns, default=0):
+        raise NoSuchTurn(f"the chat has no turn {turn}")
+    view = timeline.turns.get(turn)
+    if view is None or view.state != "queued":
+        raise Conflicting(f"message {turn} no longer waits", help="write another message")
+    if turn in timeline.stops:
+        raise Conflicting(f"message {turn} was taken back", help="write another message")
+    return view
+
+
+def edited(
+    timeline: Timeline, turn: int, text: str, edits: int, max_entry_bytes: int, *, person: str = OWNER
+) -> Edited | None:
+    """Return the entry for another text of a waiting turn; None if it has this text already.
+
+    `edits`: number of changes of the text that the person has seen.
+
+    Raises:
+        NoSuchTurn: there never was such a turn.
+        NotAllowed: it is another person's, in whose name it would be sent.
+        Conflicting: it no longer waits, or has another text than the one that was seen.
+        ContentTooLarge: the text does not fit into an entry.
+    """
+    view = _waiting(timeline, turn)
+    if view.person != person:
+        raise NotAllowed(f"this message is {view.person}'s", expected="the person who wrote it")
+    if view.prompt == text:
+        return None
+    if view.edits != edits:
+        raise Conflicting("the message was edited meanwhile", help="look at its text, and edit that")
+    entry = Edited(turn, text, person)
+    _check_size(entry, max_entry_bytes)
     return entry
+
+
+def moved(timeline: Timeline, seen: list[int], turns: list[int], *, person: str = OWNER) -> Moved | None:
+    """Return the entry for another order of the waiting turns; None if they are in it already.
+
+    Raises:
+        Invalid: they are not the turns that were `seen`.
+        Conflicting: these are not the ones that wait, or are in another order.
+    """
+    if sorted(seen) != sorted(turns):
+        raise Invalid("this is not an order of the messages that wait", expected="each of them once")
+    now = [view.turn for view in timeline.queued if view.turn not in timeline.stops]
+    if now == turns:
+        return None
+    if now != seen:
+        raise Conflicting("the messages that wait have changed", help="look at them, and move them again")
+    return Moved(turns, person)
+
+
+def sent_now(timeline: Timeline, turn: int, stops: int | None, *, person: str = OWNER) -> SentNow | None:
+    """Return the entry for a waiting turn that begins before the others; None if it does already.
+
+    `stops`: running turn that it stops, as the person saw it.
+
+    Raises:
+        NoSuchTurn: there never was such a turn.
+        Conflicting: it no longer waits, or another turn runs than the one to stop.
+    """
+    view = _waiting(timeline, turn)
+    stopping = _to_stop(timeline, stops)
+    is_done = timeline.ready[:1] == [view] and (stopping is None or stopping in timeline.stops)
+    return None if is_done else SentNow(turn, stopping, person)
 
 
 class Activity(NamedTuple):
@@ -62,7 +172,7 @@ class Activity(NamedTuple):
     waiting: int
     """Number of queued turns that are not held."""
     waiting_upto: int
-    """Newest of these turns; 0 if there is none."""
+    """Highest number of these turns; 0 if there is none."""
     held: int
     """Number of turns that wait until a person releases them."""
     asks: bool
@@ -71,11 +181,11 @@ class Activity(NamedTuple):
 
 def activity(timeline: Timeline) -> Activity:
     """Return these facts for a timeline."""
-    running, newest, ready, held = timeline.running, timeline.newest, timeline.ready, timeline.held
+    running, latest, ready, held = timeline.running, timeline.latest, timeline.ready, timeline.held
     is_running = running is not None and running.state == "running"
     state: State = "running" if is_running else "queued" if ready or held else "idle"
-    asks = bool(timeline.questions) or (state == "idle" and newest is not None and newest.question is not None)
-    return Activity(state, len(ready), ready[-1].turn if ready else 0, len(held), asks)
+    asks = bool(timeline.questions) or (state == "idle" and latest is not None and latest.question is not None)
+    return Activity(state, len(ready), max((view.turn for view in ready), default=0), len(held), asks)
 
 
 class Announced(NamedTuple):
@@ -96,7 +206,7 @@ def happened(before: Announced, timeline: Timeline) -> list[tuple[TurnView, list
     """Return the turns that have ended, or begun to ask, since `before`, with their events, the most urgent first."""
     now = announced(timeline)
     found: dict[int, list[Occasion]] = {}
-    asking = timeline.running or timeline.newest
+    asking = timeline.running or timeline.latest
     if now.asks and not before.asks and asking is not None:
         found[asking.turn] = ["asks"]
     if before.running is not None and now.running != before.running:
@@ -159,13 +269,13 @@ def resolved(question: ev.QuestionAsked, text: str) -> str:
     return answer.option or answer.text or REJECT
 
 
-def answered_later(newest: TurnView | None, question: str, text: str) -> str:
-    """Return the prompt that answers the question with which the newest turn ended.
+def answered_later(latest: TurnView | None, question: str, text: str) -> str:
+    """Return the prompt that answers the question with which the last turn ended.
 
     Raises:
         Conflicting: it did not end with this question.
     """
-    if newest is None or newest.state != "completed" or newest.question is None or newest.question.id != question:
+    if latest is None or latest.state != "completed" or latest.question is None or latest.question.id != question:
         raise Conflicting("this question is closed", help="write it as a message")
-    labels = {option.id: option.label for option in newest.question.options or ()}
+    labels = {option.id: option.label for option in latest.question.options or ()}
     return labels.get(text, text)

@@ -48,14 +48,14 @@ class TurnLoop:
     # --- the turns ---
 
     async def run_next(self, upto: int | None) -> bool:
-        """Run the next turn; return False if there is none, or if it is after turn `upto`."""
+        """Run the next turn; return False if there is none, or if all that wait are after turn `upto`."""
         timeline = await (self._log.open() if upto is None else self._log.catch_up())
         if timeline.running is not None:
             await self._log.claim.take(self._shared.this_node)
             await end_lost(self._log, timeline, self._why)
         await self.settle()
         ready = (await self._log.open()).ready
-        if not ready or (upto is not None and ready[0].turn > upto):
+        if not ready or (upto is not None and all(view.turn > upto for view in ready)):
             await self._log.sum_up()
             return False
         async with self._shared.slots.take() as self._slot:
