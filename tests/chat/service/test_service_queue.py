@@ -35,6 +35,13 @@ async def filled(service: Service, *texts: str) -> str:
     return made.id
 
 
+async def over(service: Service, chat: str, turn: int) -> None:
+    """Wait until a turn is over: an agent that is stopped must not end by itself before."""
+    async with asyncio.timeout(PATIENCE):
+        while not any(view.turn == turn and view.finalized for view in (await service.turns(chat))[0]):
+            await asyncio.sleep(STEP)
+
+
 async def order(service: Service, chat: str) -> list[int]:
     """Numbers of the turns, in the order of the conversation."""
     return [turn.turn for turn in (await service.turns(chat))[0]]
@@ -127,6 +134,7 @@ def test_stop_and_send_is_one_entry(home: Home) -> None:
         async with home.service() as service:
             id = await filled(service, "second", "third")
             assert await service.prompt(id, "now", key="k", now=True, stops=1) == (4, True)
+            await over(service, id, 1)
             (home.folder / "go").touch()
             assert await service.prompt(id, "now", key="k", now=True, stops=1) == (4, False)
             turns = await home.settled(service, id)
@@ -165,6 +173,7 @@ def test_sent_now_stops_only_what_was_seen(home: Home) -> None:
                 await service.send_now(id, 2, stops=1)
             await service.stop(id, 3)
             await service.send_now(id, 2, stops=3)  # also what a stop holds back
+            await over(service, id, 3)
             (home.folder / "go").touch()
             turns = await home.settled(service, id)
             assert {turn.turn: turn.outcome for turn in turns} == {1: "cancelled", 2: "ok", 3: "cancelled"}
