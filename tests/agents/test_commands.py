@@ -23,11 +23,12 @@ EXEC = (
     "pi",
     "cline",
     "droid",
+    "goose",
     "kilo",
     "kimi",
     "ccs",
 )
-ACP = ("claude", "codex", "gemini", "opencode", "qwen", "copilot", "cline", "kilo")
+ACP = ("claude", "codex", "gemini", "opencode", "qwen", "copilot", "cline", "kilo", "goose")
 PIPED = tuple(name for name in EXEC if name not in ("cline", "kimi"))
 ID = "0a1b-2c"
 
@@ -45,6 +46,7 @@ COPILOT = "copilot --output-format=json --no-auto-update"
 CURSOR = "cursor-agent --print --output-format=stream-json --stream-partial-output"
 OPENCODE = "opencode run --format=json --thinking"
 DROID = "droid exec --output-format=stream-json"
+GOOSE = "goose run --quiet --output-format=stream-json --instructions -"
 CODEX = "codex exec --json --skip-git-repo-check"
 ALL_LIMITS = {"max_cost": 0.3, "max_turns": 3, "max_tokens": 1000}
 MORE = {"model": "m", "session_id": ID, "args": ("--x", "y z")}
@@ -124,6 +126,13 @@ MORE = {"model": "m", "session_id": ID, "args": ("--x", "y z")}
         ("droid", {"session_id": ID, "fork": True}, f"{DROID} --fork={ID}"),
         ("droid", {"effort": "high"}, f"{DROID} --reasoning-effort=high"),
         ("droid", {"allow": "all", "deny_tools": ("Edit",)}, f"{DROID} --skip-permissions-unsafe --remove-tools=Edit"),
+        ("goose", {}, GOOSE),
+        (
+            "goose",
+            {"model": "m", "system_prompt": "Short.", "args": ("--x",)},
+            GOOSE.replace(" --instr", " --model=m --system=Short. --x --instr"),
+        ),
+        ("goose/acp", MORE, "goose acp --x|y z"),
         ("claude/acp", MORE, "claude-agent-acp --x|y z"),
         ("codex/acp", {}, "codex-acp"),
         ("codex/acp", MORE, 'codex-acp --config=model="m" --x|y z'),
@@ -167,6 +176,12 @@ def test_models_that_are_variables(name: str, variable: str) -> None:
     assert command(name).env == {}
 
 
+def test_the_mode_of_goose_is_a_variable() -> None:
+    """It has no flag for it, and its own settings decide where nothing is asked for."""
+    assert command("goose", allow="all").env == {"GOOSE_MODE": "auto"}
+    assert command("goose").env == {}
+
+
 @pytest.mark.parametrize("name", ["claude", "ccs", "claude/acp"])
 def test_a_claude_is_no_part_of_the_one_around_it(name: str) -> None:
     """Whoever runs Penstock inside of Claude Code gets a session of its own; credentials stay."""
@@ -175,12 +190,16 @@ def test_a_claude_is_no_part_of_the_one_around_it(name: str) -> None:
     assert not [variable for variable in unset if "TOKEN" in variable or "USE" in variable]
 
 
-NO_FORK = ("gemini", "kimi", "cursor", "qwen", "copilot", "gemini/acp", "qwen/acp", "copilot/acp", "cline/acp")
+NO_FORK = (
+    *("gemini", "kimi", "cursor", "qwen", "copilot", "gemini/acp", "qwen/acp", "copilot/acp", "cline/acp"),
+    "goose/acp",
+)
 NO_EDITS = {
     "opencode": "use --route server",
     "kilo": "With --allow all",
     "kilo/acp": "With --allow all",
     "droid": "With --allow all",
+    "goose": "use --route acp",
     "qwen": "use --route acp",
     "kimi": "It changes files",
     "cursor": "commands are denied. With --allow all: It does everything",
@@ -195,6 +214,7 @@ NO_EDITS = {
         *((name, {"session_id": ID, "fork": True}, "cannot fork a session", "can be resumed") for name in NO_FORK),
         ("codex/acp", {"session_id": ID, "fork": True}, "cannot fork a session", "use --route server or --route exec"),
         *((name, {"allow": "edits"}, "cannot be allowed edits alone", can) for name, can in NO_EDITS.items()),
+        ("goose", {"session_id": ID}, "cannot resume a session", "use --route acp"),
         ("cline", {"session_id": ID}, "cannot resume a session", "use --route acp"),
         ("cline", {"session_id": ID, "fork": True}, "cannot resume a session", "use --route acp"),
         *(

@@ -38,6 +38,8 @@ ROUTES = {
     "droid-exec": ("droid", "droid/edit", NOTES),
     "gemini-acp": ("acp", "acp/gemini-edit", NOTES),
     "gemini-exec": ("gemini", "gemini/edit", NOTES),
+    "goose-acp": ("acp", "acp/goose-edit", EDITED),
+    "goose-exec": ("goose", "goose/edit", EDITED),
     "kilo-exec": ("kilo", "kilo/edit", EDITED),
     "opencode-acp": ("acp", "acp/opencode-edit", NOTES),
     "pi-exec": ("pi", "pi/edit", NOTES),

@@ -77,6 +77,15 @@ ERRORS: dict[str, list[list[Line]]] = {
     "cline": [[{"type": "agent_event", "ts": "t", "event": {"type": "error", "error": {"message": WHY}}}]],
     "kimi": [[{"type": "error", "message": WHY}]],
     "droid": [[{"type": "error", "source": "agent_loop", "message": WHY, "timestamp": 1, "session_id": "s"}]],
+    "goose": [
+        [{"type": "error", "error": WHY}],
+        [
+            {
+                "type": "message",
+                "message": {"id": "m", "role": "assistant", "content": [{"type": "error", "message": WHY}]},
+            }
+        ],
+    ],
     "ccs": [[{"type": "stream_event", "event": {"type": "error", "error": {"message": WHY}}}]],
     "ollama": [[{"error": WHY}]],
     "acp": [[{"jsonrpc": "2.0", "id": 2, "error": {"code": -32603, "message": WHY}}]],

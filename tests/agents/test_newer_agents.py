@@ -22,7 +22,7 @@ TOOLS = {
     name: RECORDINGS / name / "tools" / "input.ndjson"
     for name in (
         "claude", "codex", "codex-server", "gemini", "opencode", "opencode-server",
-        "qwen", "copilot", "pi", "cline", "droid", "kilo", "ccs",
+        "qwen", "copilot", "pi", "cline", "droid", "kilo", "goose", "ccs",
     )
 }  # fmt: skip
 ACP = {folder.name: folder / "input.ndjson" for folder in sorted((RECORDINGS / "acp").glob("*-tools"))}

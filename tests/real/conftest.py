@@ -38,10 +38,11 @@ EVERYWHERE = (
 """Tests that run on each route: what a route is most likely to do in its own way."""
 WHOLE = {"claude-exec", "codex-server", "gemini-acp"}
 """Routes on which all tests run: a plain stream of events, an agent's own protocol, and ACP."""
-SEEN_ELSEWHERE = {"kilo", "kimi"}
+SEEN_ELSEWHERE = {"kilo", "kimi", "goose"}
 """Agents that run with `PENSTOCK_SOAK=1` or by name alone, to save time.
 
-kilo is opencode by another name, and kimi prints a plain stream of a few kinds of lines.
+kilo is opencode by another name, kimi prints a plain stream of a few kinds of lines, and the recordings have both
+streams of goose.
 """
 PART = 20
 """On the other routes, one of so many of the other tests runs."""

@@ -31,7 +31,7 @@ WRITE_TOOLS = ("Write", "write", "write_file", "create", "Create", "editor", "ap
 EDIT_TOOLS = ("Edit", "edit", "replace", "editor", "apply_patch")
 READ_TOOLS = ("Read", "read", "read_file", "view", "read_files")
 PLAN_TOOLS = ("update_plan", "TodoWrite", "todowrite", "todo_write", "write_todos", "TaskUpdate", "TaskCreate")
-AGENT_TOOLS = ("Agent", "Task", "agent", "task", "spawn_agent", "delegate_to_agent", "invoke_agent")
+AGENT_TOOLS = ("Agent", "Task", "agent", "task", "spawn_agent", "delegate_to_agent", "invoke_agent", "delegate")
 TOOLS = {
     "shell": SHELL_TOOLS,
     "read": READ_TOOLS,
@@ -218,7 +218,12 @@ def _edit(call: Call, path: str) -> dict[str, Any]:
     """An edit, by all the names that its parts have."""
     old, new = call.old, call.text
     values = {"file_path": path, "filePath": path, "path": path, "instruction": "Edit the story"}
-    for names in (("old_string", "new_string"), ("oldString", "newString"), ("old_str", "new_str")):
+    for names in (
+        ("old_string", "new_string"),
+        ("oldString", "newString"),
+        ("old_str", "new_str"),
+        ("before", "after"),
+    ):
         values |= dict(zip(names, (old, new), strict=True))
     return {**values, "old_text": old, "new_text": new, "edits": [{"oldText": old, "newText": new}]}
 
@@ -238,7 +243,15 @@ def _errand(prompt: str, tool: Tool) -> dict[str, Any]:
         kind = "worker"  # droid
     about = {"description": "Help out", "name": "helper", "systemPrompt": "You help.", "fork_context": False}
     kinds = {"subagent_type": kind, "agent_type": "general-purpose", "agent_name": "generalist"}
-    return {**about, **kinds, "await": True, "prompt": prompt, "message": prompt, "task": prompt}
+    return {
+        **about,
+        **kinds,
+        "await": True,
+        "prompt": prompt,
+        "message": prompt,
+        "task": prompt,
+        "instructions": prompt,
+    }
 
 
 def in_folder(input: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -194,6 +194,16 @@ def _kimi(home: Path, url: str) -> Env:
     return {"KIMI_CODE_NO_AUTO_UPDATE": "1"}
 
 
+def _goose(home: Path, url: str) -> Env:
+    _write(home / ".config" / "goose" / "config.yaml", f"GOOSE_PROVIDER: openai\nGOOSE_MODEL: {MODEL}\n")
+    return {
+        "OPENAI_HOST": url,
+        "OPENAI_API_KEY": "dummy",
+        "GOOSE_DISABLE_KEYRING": "1",
+        "GOOSE_TELEMETRY_OFF": "1",
+    }
+
+
 def _run(argv: list[str], env: Env) -> None:
     program = which(argv[0], path=env["PATH"])
     assert program is not None, argv[0]
@@ -213,6 +223,7 @@ SETUPS = {
     "pi": Setup(_pi, "other-model"),
     "cline": Setup(_cline, "other-model"),
     "kimi": Setup(_kimi, "other-model"),
+    "goose": Setup(_goose, "other-model"),
     "droid": Setup(_droid, "custom:other-model", "other-model"),
 }
 

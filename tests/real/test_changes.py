@@ -35,6 +35,8 @@ MADE_OTHERWISE: dict[tuple[str, str], Shown] = {
     ("kilo-acp", "overwrite"): "fragment",
     ("droid-exec", "tools"): "fragment",  # its result has no content
     ("droid-exec", "overwrite"): "fragment",
+    ("goose-acp", "overwrite"): "names",
+    ("goose-exec", "overwrite"): "names",
     ("pi-exec", "tools"): "fragment",
     ("pi-exec", "overwrite"): "fragment",
 }

@@ -35,6 +35,7 @@ MAY_CHANGE = {
     "copilot": (".copilot/session-*", ".copilot/logs/*", ".cache/*"),
     "pi": (".pi/agent/sessions/*",),
     "kimi": (".kimi-code/[!c]*", ".cache/*"),
+    "goose": (".local/share/goose/*", ".local/state/goose/*"),
     "droid": tuple(
         f".factory/{name}*"
         for name in (

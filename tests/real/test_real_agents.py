@@ -37,18 +37,18 @@ HIDES_THINKING = {"gemini-exec", "kimi-exec"}
 """Routes that never print the model's thinking."""
 DRESSES_THINKING = {"gemini-acp", "codex-acp"}
 """Routes that put titles or empty lines of their own into it."""
-HIDES_USAGE = {"kimi-exec", "copilot-exec", "codex-acp", "cline-acp"}
-"""Routes that never tell how many tokens were used."""
-HIDES_SESSION = {"cline-exec"}
+HIDES_USAGE = {"kimi-exec", "copilot-exec", "codex-acp", "cline-acp", "goose-acp"}
+"""Routes that never tell how many tokens a run used; goose tells those of the last model call alone."""
+HIDES_SESSION = {"cline-exec", "goose-exec"}
 """Routes that never tell the session id."""
 LOSES_RESULTS = {"codex-acp": "parallel"}
 """Routes that do not always tell what a call returned, and in which scenario."""
-HAS_NO_PLAN = {"claude", "qwen", "copilot", "pi", "cline", "droid", "kimi"}
+HAS_NO_PLAN = {"claude", "qwen", "copilot", "pi", "cline", "droid", "kimi", "goose"}
 """Agents that offer the model no tool for a plan; some have one behind a search for tools."""
 HAS_NO_HELPERS = {"codex", "pi", "droid", "kimi"}
 """Agents that offer the model no tool for a sub-agent, or not the model of these tests, or that run sub-agents in a
 service of their own, which is not always there in time."""
-HIDES_REFUSAL = {"codex-acp"}
+HIDES_REFUSAL = {"codex-acp", "goose-acp"}
 """Routes that say only that a login is needed when the server refuses the key."""
 SAYS_LIMIT = {
     "claude": "output token maximum",
@@ -59,6 +59,7 @@ SAYS_LIMIT = {
     "opencode": "output limit",
     "kilo": "output limit",
     "pi": "output limit",
+    "goose": "output limit",
 }
 """Agents, or routes, that say that the model has reached its limit of tokens, and words of the reason then."""
 GOES_ON = {"droid"}

@@ -23,6 +23,7 @@ _PAIRS = (
     ("old_str", "new_str"),
     ("old_text", "new_text"),
     ("oldText", "newText"),
+    ("before", "after"),
 )
 _CONTENTS = ("content", "file_text")
 _PATCHES = ("input", "patch")

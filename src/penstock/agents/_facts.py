@@ -99,6 +99,17 @@ class AcpQuirks(msgspec.Struct, frozen=True, kw_only=True):
     start_arguments: str = ""
     """Regular expression of the versions that use the model, the effort and the instructions in their start arguments.
     Any other version must offer the protocol's way, else the run is an error. "": no version does."""
+    modes: Mapping[Level, str] = {}
+    """Modes by level, where their names do not say what they mean."""
+    edit_tools: tuple[str, ...] = ()
+    """Whole names of the tools for edits, if the agent does not mark them with the kind."""
+    created: str = ""
+    """Regular expression of the result of a tool that has made a new file. With any other result the tool may have
+    written over a file whose content is unknown. "": the results do not say."""
+    skipped: str = ""
+    """Regular expression of the result of a call that was not run, though the agent reports it as completed."""
+    sums_usage: bool = True
+    """The figures at the end are those of the whole turn, not of its last model call."""
     ignore_project: Mapping[str, object] = {}
     """`_meta` of the request that opens a session, by which the agent ignores the project's own settings."""
 

@@ -58,6 +58,7 @@ AGENTS: Mapping[str, AgentFacts] = _Facts(
     "pi",
     "cline",
     "droid",
+    "goose",
     "ccs",
     "ollama",
     "acp",

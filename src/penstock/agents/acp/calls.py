@@ -8,7 +8,7 @@ a permission is asked for it, or when its output comes.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from penstock.agents._edits import from_git
@@ -58,12 +58,13 @@ _EXIT_KEYS = ("exit_code", "exitCode", "exit")
 class AcpCall:
     """One call, with the fields that its patches gave so far."""
 
-    __slots__ = ("emitted", "exit_code", "fields", "id", "lane", "name", "reported", "terminal", "whole")
+    __slots__ = ("edit_tools", "emitted", "exit_code", "fields", "id", "lane", "name", "reported", "terminal", "whole")
 
-    def __init__(self, call_id: str, lane: str | None, whole: bool) -> None:
+    def __init__(self, call_id: str, lane: str | None, quirks: AcpQuirks) -> None:
         self.id: str = call_id
         self.lane: str | None = lane
-        self.whole: bool = whole  # its diffs have the whole texts of a file
+        self.whole: bool = quirks.whole_texts
+        self.edit_tools: Container[str] = quirks.edit_tools or _PATCH_TOOLS
         self.reported: list[Change] | None = None  # that came in `_meta`
         self.terminal: list[str] = []  # output that came in `_meta`
         self.exit_code: int | None = None  # of a command, that came in `_meta`
@@ -89,7 +90,7 @@ class AcpCall:
     @property
     def edits(self) -> bool:
         """True if the tool changes files."""
-        marked = self.kind in _CHANGING or self.name in _PATCH_TOOLS
+        marked = self.kind in _CHANGING or self.name in self.edit_tools
         return marked or any(as_dict(part).get("type") == "diff" for part in as_list(self.fields.get("content")))
 
     @property
@@ -193,7 +194,7 @@ class AcpCalls:
     def _patched(self, call_id: str, patch: dict[str, Any], lane: str | None, announced: bool) -> AcpCall:
         call = self._open.get(call_id)
         if call is None:
-            call = AcpCall(call_id, lane, self.quirks.whole_texts)
+            call = AcpCall(call_id, lane, self.quirks)
             if call_id not in self._ended:
                 self._open[call_id] = call
         for key in _PATCHED:
@@ -207,7 +208,7 @@ class AcpCalls:
 
     def _name(self, call: AcpCall, patch: dict[str, Any], announced: bool) -> str:
         """Return the tool's own name, if the agent reports it; the protocol itself has none."""
-        name = text_of(patch.get("name")) or meta_of(patch, "toolName")
+        name = text_of(patch.get("name")) or meta_of(patch, "toolName") or _tool_in_meta(patch)
         if name:
             return name
         match self.quirks.tool_name:
@@ -286,6 +287,12 @@ def meta_of(update: dict[str, Any], *keys: str) -> str:
     return ""
 
 
+def _tool_in_meta(patch: dict[str, Any]) -> str:
+    """Return the name of a tool that an agent has in an object for the call in its part of `_meta`."""
+    own = (as_dict(as_dict(value).get("toolCall")) for value in as_dict(patch.get("_meta")).values())
+    return next((name for fields in own if (name := text_or(fields.get("toolName"), ""))), "")
+
+
 def _grew(before: dict[str, Any], after: Any) -> bool:
     return isinstance(after, dict) and all(key in after and after[key] == value for key, value in before.items())
 
@@ -311,7 +318,12 @@ def _unfenced(text: str) -> str:
 
 def _new_output(patch: dict[str, Any]) -> str:
     """Return the output of a command that a patch adds in `_meta`; "" if it adds none."""
-    return text_of(as_dict(as_dict(patch.get("_meta")).get("terminal_output_delta")).get("data"))
+    meta = as_dict(patch.get("_meta"))
+    notification = as_dict(meta.get("toolNotification"))
+    if notification.get("type") == "live_output":
+        chunks = as_list(as_dict(notification.get("params")).get("chunks"))
+        return "".join(text_of(as_dict(chunk).get("output")) for chunk in chunks)
+    return text_of(as_dict(meta.get("terminal_output_delta")).get("data"))
 
 
 def _take_terminal(call: AcpCall, meta: dict[str, Any]) -> None:
@@ -331,11 +343,14 @@ def _response(patch: dict[str, Any]) -> Any:
 
 def _returned(call: AcpCall, failed: bool, quirks: AcpQuirks) -> ToolReturn:
     raw = call.fields.get("rawOutput")
-    failed = failed or _reports_failure(raw)
+    skipped = quirks.skipped != "" and raw is None and re.match(quirks.skipped, _content(call)) is not None
+    failed = failed or skipped or _reports_failure(raw)
     found = None
     if call.edits and not failed:  # an input may come after the call was announced, and be all that shows the change
         found = call.reported or changes.made(call.fields, call.whole) or call.proposed
     text = _raw_text(raw) or _content(call) or "".join(call.terminal) or "\n".join(map(_summary, found or ()))
+    if quirks.created and found:
+        found = changes.of_content(found, is_new=re.match(quirks.created, text) is not None)
     if failed and (wrapped := _TOOL_ERROR.fullmatch(text)):
         text = wrapped[1]
     text, code = _with_status(call, text, quirks)
@@ -348,6 +363,7 @@ def _returned(call: AcpCall, failed: bool, quirks: AcpQuirks) -> ToolReturn:
         lane=call.lane,
         duration_ms=_duration_ms(raw),
         changes=found,
+        refused=skipped,
         status_reported=None if quirks.command_status or code is not None or call.tool_kind != "execute" else False,
         output_reported=raw is not None
         or bool(call.fields.get("content") or call.terminal)
@@ -374,6 +390,9 @@ def _raw_text(raw: Any, depth: int = 4) -> str:
     if isinstance(raw, list) and depth:
         return "\n".join(text for part in raw if (text := _raw_text(part, depth - 1)))
     if isinstance(raw, dict) and depth:
+        streams = (raw.get("stdout"), raw.get("stderr"))
+        if all(isinstance(text, str) and text for text in streams):
+            return "\n".join(map(text_of, streams))
         return next((text for key in _OUTPUTS if (text := _raw_text(raw.get(key), depth - 1))), "")
     return ""
 

@@ -56,6 +56,19 @@ def made(fields: dict[str, Any], whole: bool) -> list[Change] | None:
     return contents or None
 
 
+def of_content(found: list[Change], is_new: bool) -> list[Change]:
+    """Return changes in which those that only give the new content are of new files, or name a file that there was."""
+    return [change if not _is_content(change) else _settled(change, is_new) for change in found]
+
+
+def _is_content(change: Change) -> bool:
+    return change.removed is None and change.added is not None
+
+
+def _settled(change: Change, is_new: bool) -> Change:
+    return msgspec.structs.replace(change, removed=0) if is_new else diffs.named(change.path, "update")
+
+
 def _contents(fields: dict[str, Any], whole: bool) -> Iterator[Change]:
     places = _places(fields)
     for part in map(as_dict, as_list(fields.get("content"))):

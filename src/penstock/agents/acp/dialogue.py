@@ -237,6 +237,8 @@ class Acp:
         elif asked is ClientRequest.PROMPT:
             self.over = True
             cost = self._updates.cost if self._cost_counts else None
+            if not self._updates.quirks.sums_usage:
+                result = {**result, "usage": None}
             yield from self._updates.settle()
             wanted = self._request is None or self._cancelling or self._rejected
             error, own = self._updates.error, self._updates.turns > 0
@@ -338,7 +340,7 @@ class Acp:
         elif request.effort is not None and not self._uses_arguments:
             return f"{self._who} offers no effort with this model: run it without --effort {request.effort}"
         mode = mode_setting(opened)
-        wanted = mode_value(mode, request.allow) if mode is not None else None
+        wanted = mode_value(mode, request.allow, self._updates.quirks.modes) if mode is not None else None
         if mode is not None and wanted is not None:
             self._plan(ClientRequest.MODE, mode, wanted)
         elif self._needs_mode:

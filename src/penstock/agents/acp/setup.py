@@ -6,7 +6,7 @@ Pure functions of what the agent announced. Each returns the method and paramete
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from penstock.adapter import Level
@@ -121,8 +121,13 @@ def model_value(setting: SessionSetting, model: str) -> str:
     return ends[0] if len(ends) == 1 else model
 
 
-def mode_value(setting: SessionSetting, level: Level) -> str | None:
-    """Return the mode of a level; None if there is none, or the level is the agent's own."""
+def mode_value(setting: SessionSetting, level: Level, named: Mapping[Level, str]) -> str | None:
+    """Return the mode of a level; None if there is none, or the level is the agent's own.
+
+    `named`: modes whose names do not say what they mean (`AcpQuirks.modes`).
+    """
+    if any(choice.id == named.get(level) for choice in setting.choices):
+        return named[level]
     ids = {_SIGNS.sub("", re.split(r"[#/]", choice.id)[-1].lower()): choice.id for choice in setting.choices}
     if level == "edits" and "readonly" in ids and "auto" in ids:
         return ids["auto"]  # between "read only" and "full access": it edits and does not ask

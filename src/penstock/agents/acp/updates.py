@@ -44,7 +44,7 @@ _SILENT = frozenset(
     }
 )
 _CHUNKS: dict[str, Kind] = {"agent_message_chunk": "text", "agent_thought_chunk": "thinking"}
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = re.compile(r"(?:msg_)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LEVELLED_REMARK = re.compile(r"(Error|Warning|Info): \S")
 
 
@@ -182,6 +182,8 @@ class SessionUpdates:
         lane = None if goes_on else self._sub_agents.of_text(update)
         if kind == "text" and lane is None and message is None and (self._has_ids or self._failed):
             return self._own_text(update, text)
+        if kind == "text" and "_meta" in update and _replaces_an_answer(update):
+            return (Notice("status", text.strip()),)
         if kind == "text" and (remark := self._remark(text, message)) is not None:
             return remark
         self._has_ids = self._has_ids or message is not None
@@ -279,3 +281,9 @@ class SessionUpdates:
     def settle(self) -> list[Update]:
         """Return the updates that are left when the turn is over."""
         return self._calls.settle()
+
+
+def _replaces_an_answer(update: dict[str, Any]) -> bool:
+    """Return whether a text is marked as the agent's own, for an answer of the model that is not whole."""
+    own = (as_dict(value) for value in as_dict(update.get("_meta")).values())
+    return any(fields.get("fallbackContent") is True for fields in own)

@@ -1,0 +1,1 @@
+"""goose: the agent of the Agentic AI Foundation, once Block's."""
