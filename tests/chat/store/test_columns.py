@@ -80,6 +80,7 @@ def test_definitions() -> None:
         *(
             "text TEXT NOT NULL",
             "number INTEGER",
+            "amount REAL NOT NULL",
             "flag INTEGER NOT NULL",
             "flag_or_none INTEGER",
             "words TEXT NOT NULL",
@@ -185,10 +186,10 @@ def test_no_migration_replaces_a_function() -> None:
 
 def test_values_of_sqlite() -> None:
     """Structs and lists are JSON, booleans are numbers, the rest is kept as it is."""
-    sample = Sample("t", 9, True, False, ["a", "ü"], None, Heartbeat(5, "p"))
+    sample = Sample("t", 9, 0.5, True, False, ["a", "ü"], None, Heartbeat(5, "p"))
     values = sqlite_values(sample)
-    assert values == ["t", 9, 1, 0, '["a","ü"]', None, '{"minutes":5,"prompt":"p","quiet":null,"on":true}']
-    assert type(values[2]) is int
+    assert values == ["t", 9, 0.5, 1, 0, '["a","ü"]', None, '{"minutes":5,"prompt":"p","quiet":null,"on":true}']
+    assert type(values[3]) is int
 
 
 class Sample(msgspec.Struct):
@@ -196,6 +197,7 @@ class Sample(msgspec.Struct):
 
     text: str
     number: int | None
+    amount: float
     flag: bool
     flag_or_none: bool | None
     words: list[str]
@@ -206,8 +208,8 @@ class Sample(msgspec.Struct):
 @pytest.mark.parametrize(
     "sample",
     [
-        Sample("ü", 9, True, False, ["a", "b; --"], (1, 2), Heartbeat(5, "p")),
-        Sample("", None, False, None, [], None, None),
+        Sample("ü", 9, 0.1, True, False, ["a", "b; --"], (1, 2), Heartbeat(5, "p")),
+        Sample("", None, 3.0, False, None, [], None, None),
     ],
 )
 def test_sqlite_gives_values_of_each_kind_back(sample: Sample) -> None:
@@ -221,7 +223,9 @@ def test_sqlite_gives_values_of_each_kind_back(sample: Sample) -> None:
     assert from_sqlite(found, Sample) == sample
 
 
-@pytest.mark.parametrize("kind", [bool, bool | None, list[str], tuple[str, ...], int, str | None, Heartbeat | None])
+@pytest.mark.parametrize(
+    "kind", [bool, bool | None, list[str], tuple[str, ...], int, float, str | None, Heartbeat | None]
+)
 @pytest.mark.parametrize("default", [None, True, False])
 def test_the_suite_has_another_value_than_the_default(kind: type, default: object) -> None:
     """For each kind of field that a row may have; for others it names the place to add one."""
@@ -229,7 +233,7 @@ def test_the_suite_has_another_value_than_the_default(kind: type, default: objec
     assert msgspec.convert(value, kind) == value
     assert value is not default
     with pytest.raises(AssertionError, match="the suite has no value of the type"):
-        conformance._value_of(float | None, default)
+        conformance._value_of(complex | None, default)
 
 
 def test_a_row_of_postgresql_is_read_by_its_columns() -> None:

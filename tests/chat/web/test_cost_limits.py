@@ -72,6 +72,46 @@ def test_a_turn_that_costs_too_much_is_stopped(costly: Callable[..., Gateway]) -
         assert ended(client, chat, 2)["outcome"] == "cancelled"
 
 
+def test_the_budget_of_a_chat(costly: Callable[..., Gateway]) -> None:
+    """At the budget a turn is stopped, and none begins until the budget is higher, nor one that waited."""
+    with costly().client() as client:
+        chat = client.post("/api/chats", json={"agent": "lasting"}).json()["id"]
+        address = f"/api/chats/{chat}"
+        assert client.patch(address, json={"budget": COST / 2}).json()["budget"] == COST / 2
+        for text in ("go", "and this"):
+            assert client.post(f"{address}/turns", json={"text": text}).status_code == 202
+        for turn in (1, 2):
+            told = ended(client, chat, turn)
+            assert (told["outcome"], told["reason"]) == ("cancelled", "the budget of $0.001466 of this chat is used up")
+        spent = client.get(address).json()["spent"]
+        assert COST / 2 < spent < COST  # the second turn has cost nothing
+        refused = client.post(f"{address}/turns", json={"text": "again"})
+        assert refused.status_code == 429
+        assert refused.json()["detail"] == "the budget of $0.001466 of this chat is used up"
+        assert client.patch(address, json={"budget": 1}).json()["budget"] == 1
+        assert client.post(f"{address}/turns", json={"text": "again"}).status_code == 202
+
+
+def test_what_a_chat_has_cost_is_added_up(costly: Callable[..., Gateway]) -> None:
+    """Each turn that has ended counts, as far as its agent reports its cost."""
+    gateway = costly()
+    with gateway.client() as client:
+        chat = asked(client, "costly")
+        assert ended(client, chat)["outcome"] == "ok"
+        assert client.post(f"/api/chats/{chat}/turns", json={"text": "again"}).status_code == 202
+        assert ended(client, chat, 2)["outcome"] == "ok"
+        until(lambda: client.get(f"/api/chats/{chat}").json()["spent"] == pytest.approx(2 * COST))
+
+
+@pytest.mark.parametrize("budget", [0, -1, "1", True, 1e9, [], {"usd": 1}])
+def test_what_is_no_budget(own: Callable[..., Gateway], budget: object) -> None:
+    """Each is an error, and the chat stays as it is."""
+    with own().client() as client:
+        chat = client.post("/api/chats", json={"agent": "scripted"}).json()["id"]
+        assert client.patch(f"/api/chats/{chat}", json={"budget": budget}).status_code == 400
+        assert client.get(f"/api/chats/{chat}").json()["budget"] is None
+
+
 def test_a_turn_below_the_limit_is_not(costly: Callable[..., Gateway]) -> None:
     """Nor one of an agent that reports no cost."""
     gateway = costly(limits=ServiceLimits(max_turn_cost=COST + 0.0001))

@@ -123,6 +123,7 @@ declare namespace Api {
     heartbeat?: Heartbeat | null;
     pinned?: boolean;
     archived?: boolean;
+    budget?: number | null;
   }
 
   interface ChatView {
@@ -139,6 +140,8 @@ declare namespace Api {
     visibility: "private" | "team";
     pinned: boolean;
     archived: boolean;
+    budget: number | null;
+    spent: number;
     used_at: number;
     state: "idle" | "queued" | "running";
     asks: boolean;

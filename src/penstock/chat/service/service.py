@@ -47,6 +47,7 @@ from penstock.chat.service.slots import Slots
 from penstock.chat.service.store_checks import check_again
 from penstock.chat.service.validation import (
     allow_of,
+    budget_of,
     chat_id_of,
     check_max_chats,
     check_max_turns,
@@ -393,6 +394,7 @@ class Service:
         chat = self._chats.require(id)
         checks: dict[str, Callable[[Any], Any]] = {
             "title": title_of,
+            "budget": budget_of,
             "model": model_of,
             "allow": allow_of,
             "visibility": visibility_of,

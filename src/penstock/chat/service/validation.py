@@ -25,6 +25,9 @@ SENTENCE = re.compile(r".{12,}?[.!?](?=\s)")
 MAX_TITLE_CHARS = 200
 """Characters of a title: it is one line."""
 
+MAX_BUDGET = 1_000_000
+"""US dollars of a budget. A larger number is a mistake."""
+
 MAX_KEY_CHARS = 200
 """Characters of the key of a prompt. A longer value was not made as a key."""
 
@@ -86,6 +89,20 @@ def key_of(key: str | None) -> str | None:
     if key is not None and not (0 < len(key) <= MAX_KEY_CHARS and key.isascii() and key.isprintable()):
         raise Invalid("this is not a key for a prompt", expected=f"1 to {MAX_KEY_CHARS} characters of ASCII")
     return key
+
+
+def budget_of(budget: Any) -> float | None:
+    """Return the US dollars that the turns of a chat may cost; None if there is no limit.
+
+    Raises:
+        Invalid: it is not an amount.
+    """
+    if budget is None:
+        return None
+    is_number = isinstance(budget, int | float) and not isinstance(budget, bool)
+    if not is_number or not 0 < budget <= MAX_BUDGET:
+        raise Invalid("this is no budget", expected=f"US dollars, more than 0 and at most {MAX_BUDGET:,}, or null")
+    return float(budget)
 
 
 def chat_id_of(id: str) -> str:

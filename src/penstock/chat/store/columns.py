@@ -11,15 +11,23 @@ from msgspec import inspect
 
 Row = TypeVar("Row", bound=msgspec.Struct)
 
-SQLITE: dict[type, str] = {str: "TEXT", int: "INTEGER", bool: "INTEGER", bytes: "BLOB", object: "TEXT"}
+SQLITE: dict[type, str] = {str: "TEXT", int: "INTEGER", bool: "INTEGER", float: "REAL", bytes: "BLOB", object: "TEXT"}
 """Types of columns in SQLite; `object` is what is kept as JSON."""
 
-POSTGRES: dict[type, str] = {str: 'text COLLATE "C"', int: "bigint", bool: "boolean", bytes: "bytea", object: "jsonb"}
+POSTGRES: dict[type, str] = {
+    str: 'text COLLATE "C"',
+    int: "bigint",
+    bool: "boolean",
+    float: "double precision",
+    bytes: "bytea",
+    object: "jsonb",
+}
 """Types of columns in PostgreSQL. Texts have one order on all servers."""
 
 _KINDS: tuple[tuple[type | tuple[type, ...], type], ...] = (
     (inspect.BoolType, bool),
     (inspect.IntType, int),
+    (inspect.FloatType, float),
     ((inspect.StrType, inspect.LiteralType), str),
     (inspect.BytesType, bytes),
     ((inspect.StructType, inspect.ListType, inspect.VarTupleType, inspect.DictType), object),
@@ -32,7 +40,7 @@ class Column(NamedTuple):
 
     name: str
     kind: type
-    """`str`, `int`, `bool`, `bytes`, or `object` for what is JSON in SQLite."""
+    """`str`, `int`, `bool`, `float`, `bytes`, or `object` for what is JSON in SQLite."""
     is_nullable: bool
     default: Any
     """Default of the field; `NODEFAULT` if a row always names it."""
@@ -133,4 +141,4 @@ def _literal(value: object, *, is_number: bool) -> str:
     kept = sqlite_value(value)
     if isinstance(value, bool):
         return str(kept) if is_number else str(value).lower()
-    return str(kept) if isinstance(kept, int) else "'" + str(kept).replace("'", "''") + "'"
+    return str(kept) if isinstance(kept, int | float) else "'" + str(kept).replace("'", "''") + "'"

@@ -660,6 +660,8 @@ def _value_of(kind: Any, default: object) -> Any:
                 return default is not True
             case msgspec.inspect.IntType():
                 return 9
+            case msgspec.inspect.FloatType():
+                return 0.1
             case msgspec.inspect.StrType():
                 return "t ü"
             case msgspec.inspect.BytesType():

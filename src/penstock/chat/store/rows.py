@@ -46,6 +46,10 @@ class ChatFields(msgspec.Struct, frozen=True):
     """True if lists show it before the others."""
     archived: bool = False
     """True if lists leave it out while it is idle and asks nothing. A message to it ends that."""
+    budget: float | None = None
+    """US dollars that its turns may cost; None for no limit."""
+    spent: float = 0.0
+    """US dollars that its turns have cost, as far as their agents report it."""
 
 
 class ChatRow(ChatFields, frozen=True):
@@ -71,6 +75,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat: Heartbeat | UnsetType | None = UNSET
     pinned: bool | UnsetType = UNSET
     archived: bool | UnsetType = UNSET
+    budget: float | UnsetType | None = UNSET
 
     def fields(self) -> dict[str, Any]:
         """Return the values that are set, by their names."""
@@ -82,6 +87,7 @@ class ChatChanges(ChatSettings, frozen=True, kw_only=True):
 
     session_id: str | UnsetType | None = UNSET
     heartbeat_since: int | UnsetType = UNSET
+    spent: float | UnsetType = UNSET
 
     def applied(self, row: ChatRow) -> ChatRow:
         """Return the row with these changes."""

@@ -19,7 +19,7 @@ import { selected } from "../state/selection.js";
 import { signOut } from "../state/session.js";
 import { agentOf, chatOf, closeDialog, hasMachines, machineOf, openDialog } from "../state/store.js";
 import { reachableUrl, SHORTCUTS } from "../text/copy.js";
-import { ago, oneLine, plural } from "../text/format.js";
+import { ago, money, oneLine, plural } from "../text/format.js";
 import { levelOf } from "../text/permissions.js";
 import { Machines } from "./machines.js";
 import { Share } from "./share.js";
@@ -75,12 +75,15 @@ function Settings({ chat }) {
   const [title, setTitle] = useState(chat.title ?? "");
   const [model, setModel] = useState(chat.model ?? "");
   const [allow, setAllow] = useState(chat.allow);
+  const [budget, setBudget] = useState(chat.budget === null ? "" : String(chat.budget));
   const save = async () => {
     /** @type {Api.Changes} */
     const changes = {};
     if (title.trim() !== (chat.title ?? "")) changes.title = title.trim();
     if (model.trim() !== (chat.model ?? "")) changes.model = model.trim() || null;
     if (allow !== chat.allow) changes.allow = allow;
+    const most = budget.trim() ? Number(budget) : null;
+    if (most !== chat.budget) changes.budget = most;
     if (Object.keys(changes).length) await changeChat(chat.id, changes);
   };
   const agent = agentOf(chat.agent);
@@ -113,6 +116,23 @@ function Settings({ chat }) {
           onInput=${withValue(setModel)}
         />
       </label>
+      <label class="row">
+        <span>Budget</span>
+        <input
+          value=${budget}
+          type="number"
+          min="0.01"
+          step="any"
+          inputmode="decimal"
+          placeholder="US dollars; no limit"
+          aria-describedby="spent"
+          onInput=${withValue(setBudget)}
+        />
+      </label>
+      <p class="side-note" id="spent">
+        ${chat.spent > 0 ? `It has cost ${money(chat.spent)} so far.` : "Its agent has reported no cost so far."} At the
+        budget a turn is stopped, and none begins.
+      </p>
       <fieldset class="levels">
         <legend>Permission</legend>
         ${agent?.allows.map(level)}

@@ -15,6 +15,7 @@ from penstock.chat.service.log.stored_turns import turn_at
 from penstock.chat.service.shared import Shared
 from penstock.chat.service.turns import decisions
 from penstock.chat.service.turns.lost_turns import NODE_LOST, end_lost
+from penstock.chat.service.turns.turn_cost import check_budget
 from penstock.chat.service.turns.turn_loop import TurnLoop
 from penstock.chat.store.protocol import Fenced, StoreClosed, Submitted, UnknownChat
 from penstock.chat.store.rows import ChatRow
@@ -190,6 +191,7 @@ class Chat:
         stops: int | None = None,
     ) -> Prompted:
         self._shared.spending.check(person)
+        check_budget(self.row)
         most, most_bytes = self._shared.limits.max_queue, self.log.max_entry_bytes
         return decisions.prompted(
             timeline, text, by, key, most, most_bytes, person=person, attachments=attachments, now=now, stops=stops

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from penstock import events as ev
+from penstock.chat.errors import NoSuchChat
 from penstock.chat.history.entries import Answered, AttachedFile, TurnBegan, TurnEnded
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
@@ -19,6 +21,7 @@ from penstock.chat.service.turns import decisions
 from penstock.chat.service.turns.lost_turns import ROWS_LOST, Begun, end_lost
 from penstock.chat.service.turns.turn_cost import TurnCost
 from penstock.chat.service.turns.turn_run import TurnRun
+from penstock.chat.store.rows import ChatChanges
 from penstock.errors import PenstockError, TransportError, UsageError
 
 STOPPED = "Penstock was stopped while the agent worked"
@@ -111,7 +114,7 @@ class TurnLoop:
             if lacking:
                 return []  # they are read first, without holding the timeline
             began, asked = TurnBegan(view.turn, chat.agent, chat.cwd, chat.model, chat.session_id), view
-            cost = self._cost = TurnCost(view.person, self._shared.limits.max_turn_cost, self._shared.spending)
+            cost = self._cost = TurnCost(view.person, self._shared.limits.max_turn_cost, self._shared.spending, chat)
             if cost.most == 0:  # it was queued before the limit was reached
                 return [began, TurnEnded(view.turn, "cancelled", cost.reason)]
             try:
@@ -167,6 +170,9 @@ class TurnLoop:
         except Exception as error:
             reason = _reason(error)
             await self._log.write(lambda timeline: decisions.ended(timeline, "error", reason))
+        if self._cost is not None and (cost := self._cost.counted):
+            with contextlib.suppress(NoSuchChat):
+                await self._log.change(lambda row: ChatChanges(spent=round(row.spent + cost, 6)))
 
     # --- effects on the run ---
 
