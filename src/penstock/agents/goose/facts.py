@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, RouteFacts, Sign, StateFolder
 from penstock.agents._hosts import ANY_PROVIDER as ANY_HOSTS
 from penstock.agents._permissions import EVERYTHING, asks, edits, own_settings
-from penstock.agents._project_files import AGENTS_MD, SKILLS, ProjectFiles
+from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER
 from penstock.agents.goose.words import CREATED, EDIT_TOOLS, ERRORS, SKIPPED
 
@@ -68,7 +68,7 @@ FACTS = AgentFacts(
         errors=ERRORS,
     ),
     project_files=ProjectFiles(
-        starts=(".goose", ".claude", SKILLS),
+        starts=(".goose", SKILLS, *CLAUDE_FILES.starts),
         instructs=(AGENTS_MD, ".goosehints", ".gooseignore"),
     ),
     state=(
