@@ -16,7 +16,9 @@ from playing import play
 
 from penstock.agents.registry import AGENTS
 
-_CLAUDE = (".claude/projects/*", ".claude/sessions/*", ".claude/shell-snapshots/*", ".claude/plugins/store/*")
+_CLAUDE = tuple(
+    f".claude/{name}" for name in ("projects/*", "sessions/*", "shell-snapshots/*", "plugins/store/*", ".last-cleanup")
+)
 MAY_CHANGE = {
     "claude": _CLAUDE,
     "ccs": (*_CLAUDE, ".cache/*", ".ccs/logs/*"),

@@ -90,7 +90,7 @@ FACTS = AgentFacts(
     },
     allows={"server": CLAUDE_SERVER, "exec": CLAUDE_EXEC, "acp": ACP},
     install=npm("@anthropic-ai/claude-code"),
-    tested="2.1.331",
+    tested="2.1.332",
     stream="claude -p --output-format stream-json --verbose --include-partial-messages",
     efforts=("low", "medium", "high", "xhigh", "max"),
     variables=CLAUDE,

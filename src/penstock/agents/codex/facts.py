@@ -121,7 +121,7 @@ FACTS = AgentFacts(
         },
     },
     install=npm("@openai/codex"),
-    tested="0.169.0",
+    tested="0.171.0",
     stream="codex exec --json",
     variables=(*OPENAI, "CODEX_", "AZURE_OPENAI_"),
     hosts=OPENAI_HOSTS,

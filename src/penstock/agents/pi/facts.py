@@ -49,7 +49,7 @@ FACTS = AgentFacts(
     },
     allows={"exec": {"read": reads("It reads. It has no other tools."), "all": _ALL, "own": _ALL}},
     install=npm("@earendil-works/pi-coding-agent"),
-    tested="0.87.1",
+    tested="1.6.0",
     stream="pi --mode json",
     efforts=("off", "minimal", "low", "medium", "high", "xhigh"),
     variables=(*ANY_PROVIDER, "PI_"),
