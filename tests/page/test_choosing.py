@@ -157,9 +157,7 @@ def test_a_chat_is_found_by_its_prompt(own_server: Callable[..., Server], at: Ca
     expect(thread.page.locator(".entries li")).to_have_count(1)
     expect(thread.page.locator(f"[data-chat='{thread.chat}']")).to_be_visible()
     field.fill("needle6")
-    expect(thread.page.locator(".side-note").first).to_have_text(
-        "No title and no prompt has this. Replies are not searched."
-    )
+    expect(thread.page.locator(".side-note").first).to_have_text("Nothing has these words.")
     field.fill("chat 7")
     expect(thread.page.locator(".entries li")).to_have_count(1)
 

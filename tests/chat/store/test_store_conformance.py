@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from msgspec import UNSET
+from msgspec.structs import astuple, replace
 
 from penstock.chat.store import conformance
 from penstock.chat.store.conformance import CHECKS, check_store
@@ -34,7 +35,18 @@ from penstock.chat.store.protocol import (
     check_number,
 )
 from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.search import (
+    MAX_KEY,
+    TITLE,
+    Reader,
+    SearchTexts,
+    StoredHit,
+    StoredHits,
+    Unindexed,
+    key_of,
+)
 from penstock.chat.store.state import StoreState
+from penstock.chat.store.words import Term, find
 from penstock.errors import UsageError
 
 
@@ -81,6 +93,9 @@ class MemoryStore:
         self.directories: dict[str, Directory] = {}
         self.shares: dict[str, Share] = {}
         self.attachments: dict[tuple[str, str], tuple[Attachment, bytes]] = {}
+        self.unindexed: dict[tuple[str, int], int] = {}
+        self.texts: dict[tuple[str, int], tuple[int, SearchTexts]] = {}
+        self.marks = 0
         self.subscriptions: list[MemorySubscription] = []
         self.closed = False
         self.state = StoreState()
@@ -131,10 +146,17 @@ class MemoryStore:
         if turns:
             found.turns |= {turn.turn: turn for turn in turns}
             found.summarized = found.last
+            for turn in turns:
+                if turn.last:
+                    self.note_unindexed(chat, turn.turn)
         if changes is not None:
             found.row = changes.applied(found.row)
             self.notify_of_row(chat)
         return found.last
+
+    def note_unindexed(self, chat: str, turn: int) -> None:
+        self.marks += 1
+        self.unindexed[chat, turn] = self.marks
 
     def put(self, found: MemoryChat, entries: Sequence[bytes], at: int) -> None:
         found.entries += [StoredEntry(number, at, data) for number, data in enumerate(entries, found.last + 1)]
@@ -194,6 +216,13 @@ class MemoryStore:
         gone = [key for key, (it, _) in self.attachments.items() if key[0] == chat and 0 < it.turn < first]
         for key in gone:
             del self.attachments[key]
+        self.forget(chat, lambda turn: turn > TITLE and turn not in found.turns)
+
+    def forget(self, chat: str, is_gone: Callable[[int], bool]) -> None:
+        rows: tuple[dict[tuple[str, int], Any], ...] = (self.unindexed, self.texts)
+        for found in rows:
+            for place in [it for it in found if it[0] == chat and is_gone(it[1])]:
+                del found[place]
 
     def subscribe(self) -> MemorySubscription:
         self.subscriptions.append(MemorySubscription())
@@ -204,6 +233,7 @@ class MemoryStore:
         if row.id in self.chats:
             raise UsageError("there is one")
         self.chats[row.id] = MemoryChat(row)
+        self.note_unindexed(row.id, TITLE)
         self.notify_of_row(row.id)
 
     async def get_chat(self, chat: str) -> ChatRow:
@@ -214,6 +244,8 @@ class MemoryStore:
 
     async def update_chat(self, chat: str, changes: ChatChanges) -> ChatRow:
         found = self.of(chat)
+        if changes.title not in (UNSET, found.row.title):
+            self.note_unindexed(chat, TITLE)
         found.row = changes.applied(found.row)
         self.notify_of_row(chat)
         return found.row
@@ -221,6 +253,7 @@ class MemoryStore:
     async def delete_chat(self, chat: str) -> None:
         self.of(chat)
         del self.chats[chat]
+        self.forget(chat, lambda turn: True)
         self.shares = {id: it for id, it in self.shares.items() if it.chat != chat}
         self.attachments = {key: it for key, it in self.attachments.items() if key[0] != chat}
         self.notify_of_row(chat)
@@ -243,6 +276,34 @@ class MemoryStore:
                     break
                 upto[id] = max(row.last, upto.get(id, 0))
         return upto
+
+    async def list_unindexed(self, *, limit: int, home: str | None = None) -> list[Unindexed]:
+        rows = sorted((mark, chat, turn) for (chat, turn), mark in self.unindexed.items())
+        return [Unindexed(chat, turn, mark) for mark, chat, turn in reversed(rows)][:limit]
+
+    async def index(self, item: Unindexed, texts: SearchTexts | None, *, at: int = 0) -> None:
+        place = (item.chat, item.turn)
+        if self.unindexed.get(place) == item.mark:
+            del self.unindexed[place]
+        self.texts.pop(place, None)
+        chat = self.chats.get(item.chat)
+        if texts is not None and chat is not None and (item.turn == TITLE or item.turn in chat.turns):
+            self.texts[place] = (at, texts.bounded())
+
+    async def search(self, terms: Sequence[Term], reader: Reader, *, before: int = MAX_KEY, limit: int) -> StoredHits:
+        hits = []
+        for (chat, turn), (at, texts) in self.texts.items():
+            row = self.chats[chat].row
+            key = key_of(chat, turn, at)
+            has = [any(it.term == term for text in astuple(texts) for it in find(text, [term])) for term in terms]
+            if key < before and has and all(has) and self.may_see(reader, row):
+                hits.append(
+                    StoredHit(key, chat, turn, at, row.title, row.agent, row.cwd, row.archived, row.person, texts)
+                )
+        return StoredHits(sorted(hits, reverse=True)[:limit], True)
+
+    def may_see(self, reader: Reader, row: ChatRow) -> bool:
+        return reader.is_owner or row.person == reader.person or row.visibility == "team"
 
     async def list_directories(self) -> list[Directory]:
         return [directory for _, directory in sorted(self.directories.items())]
@@ -623,6 +684,45 @@ class DropsSending(MemoryStore):
         self.attachments.pop((chat, id), None)
 
 
+class LoosePhrases(MemoryStore):
+    """Finds words that do not follow each other."""
+
+    async def search(self, terms: Sequence[Term], reader: Reader, **options: Any) -> StoredHits:
+        loose = [Term((word,), term.is_prefix) for term in terms for word in term.words]
+        return await super().search(loose, reader, **options)
+
+
+class ShowsAll(MemoryStore):
+    """Finds in all chats, whoever asks."""
+
+    def may_see(self, reader: Reader, row: ChatRow) -> bool:
+        return True
+
+
+class KeepsWords(MemoryStore):
+    """Finds what was deleted."""
+
+    def forget(self, chat: str, is_gone: Callable[[int], bool]) -> None:
+        pass
+
+
+class ForgetsMarks(MemoryStore):
+    """Takes for indexed what has changed meanwhile."""
+
+    async def index(self, item: Unindexed, texts: SearchTexts | None, *, at: int = 0) -> None:
+        mark = self.unindexed.get((item.chat, item.turn), item.mark)
+        await super().index(item._replace(mark=mark), texts, at=at)
+
+
+class ReadsSyntax(MemoryStore):
+    """Does not find all that may be asked for."""
+
+    async def search(self, terms: Sequence[Term], reader: Reader, **options: Any) -> StoredHits:
+        if len(terms) > 50:
+            raise ValueError("too deep")
+        return await super().search(terms, reader, **options)
+
+
 class KeepsDirectories(MemoryStore):
     """Removes nothing."""
 
@@ -737,6 +837,11 @@ WRONG: list[tuple[type[MemoryStore], str]] = [
     (MixesAttachments, "attachments_are_kept"),
     (DropsSending, "attachments_are_kept"),
     (KeepsAttachments, "attachments_go_with_their_turns"),
+    (LoosePhrases, "words_are_found"),
+    (ShowsAll, "searches_keep_to_rights"),
+    (KeepsWords, "the_index_follows_changes"),
+    (ForgetsMarks, "the_index_follows_changes"),
+    (ReadsSyntax, "any_search_is_answered"),
     (ExpiresOpen, "old_turns_expire"),
     (Racing, "writers_race"),
     (Silent, "subscribers_miss_nothing"),

@@ -183,12 +183,13 @@ def test_the_list_and_the_search_have_what_a_person_sees(
     private = chats["ana/private"]
     with client_of(team, tokens["ana"]) as ana:
         assert ana.post(f"/api/chats/{private}/turns", json={"text": "a secret pelican"}).status_code == 202
+        until(lambda: ana.get("/api/search", params={"q": "pelican"}).json()["hits"])
     seen = {}
     for person, token in tokens.items():
         with client_of(team, token) as client:
             listed = {it["title"] for it in client.get("/api/chats").json()["chats"] if it["title"] in CHATS}
-            found = client.get("/api/search", params={"words": "pelican"}).json()["chats"]
-            seen[person] = (listed, found == [private])
+            hits = client.get("/api/search", params={"q": "pelican"}).json()["hits"]
+            seen[person] = (listed, private in {hit["chat"] for hit in hits})
     everything = {*CHATS}
     assert seen == {
         "owner": (everything, True),

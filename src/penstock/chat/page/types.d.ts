@@ -264,11 +264,6 @@ declare namespace Api {
     denied?: Array<DeniedAction> | null;
   }
 
-  interface FoundChats {
-    chats: Array<string>;
-    complete: boolean;
-  }
-
   interface Goodbye {
     type: "goodbye";
   }
@@ -287,6 +282,20 @@ declare namespace Api {
   interface HeldTurns {
     type: "held";
     turns: Array<number>;
+  }
+
+  interface Hit {
+    chat: string;
+    title: string | null;
+    turn: number | null;
+    kind: "commands" | "paths" | "prompt" | "reply" | "title";
+    text: string;
+    marks: Array<Mark>;
+    at: number;
+    agent: string;
+    cwd: string;
+    archived: boolean;
+    person: string;
   }
 
   interface LandRun {
@@ -394,6 +403,11 @@ declare namespace Api {
   interface MadeShare {
     share: ShareView;
     url: string;
+  }
+
+  interface Mark {
+    start: number;
+    end: number;
   }
 
   interface NewChat {
@@ -600,6 +614,12 @@ declare namespace Api {
     shortened?: number;
     text?: string;
     round?: number;
+  }
+
+  interface SearchResult {
+    hits: Array<Hit>;
+    complete: boolean;
+    next: string | null;
   }
 
   interface SendNow {

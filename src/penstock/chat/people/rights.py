@@ -7,6 +7,7 @@ from typing import Literal
 from penstock.chat.errors import NoSuchChat, NotAllowed
 from penstock.chat.people.persons import Person
 from penstock.chat.store.rows import ChatRow
+from penstock.chat.store.search import Reader
 
 Right = Literal["public", "signed in", "begin", "read", "drive", "manage", "operate"]
 """What a request needs.
@@ -30,6 +31,11 @@ def is_owner(person: Person) -> bool:
 def may_read(person: Person, chat: ChatRow) -> bool:
     """Return whether a person may see a chat."""
     return is_owner(person) or chat.person == person.name or chat.visibility == "team"
+
+
+def reader_of(person: Person) -> Reader:
+    """Return the person as statements of the store have it: they find in the chats of `may_read` alone."""
+    return Reader(person.name, is_owner(person))
 
 
 def check(person: Person, right: Right, chat: ChatRow | None = None) -> None:

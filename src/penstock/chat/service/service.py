@@ -33,7 +33,8 @@ from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.chats.chat_view import ChatView, view_of
 from penstock.chat.service.chats.chats import Chats
 from penstock.chat.service.chats.heartbeats import Scheduler, checked
-from penstock.chat.service.chats.search import Search
+from penstock.chat.service.chats.indexing import Indexer
+from penstock.chat.service.chats.search import PAGE_HITS, Search, SearchResult
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.files import FileView
 from penstock.chat.service.limits import RETAIN_SECONDS, Retention, ServiceLimits
@@ -63,6 +64,7 @@ from penstock.chat.service.validation import (
 from penstock.chat.service.webhooks import Webhooks
 from penstock.chat.store.protocol import ChatStore, StoreFailed, Trimmed, clock
 from penstock.chat.store.rows import ChatChanges, ChatRow, Heartbeat, Visibility
+from penstock.chat.store.search import MAX_KEY, Reader
 from penstock.chat.store.state import StoreState
 from penstock.config.data import data_path
 from penstock.config.settings import Config
@@ -98,8 +100,8 @@ class Service:
         self._store = shared.store
         self._sleep = sleep
         self._chats = Chats(shared, self._start)
-        self._search = Search()
         self.attachments: Attachments = Attachments(shared.store, self._chats, shared.limits, shared.now)
+        self._search = Search(shared.store)
         self.shares: Shares = Shares(shared.store, self._chats, shared.now)
         self._scheduler = Scheduler(self._chats, shared.changed, shared.now, sleep)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -169,7 +171,8 @@ class Service:
         subscription = store.subscribe()
         await service._chats.recover()
         await asyncio.to_thread(folders.keep, {chat.row.id for chat in service._chats})
-        for work in (service._chats.follow(subscription), service._scheduler.run(), check_again(store)):
+        indexer = Indexer(store, this_node.home)
+        for work in (service._chats.follow(subscription), service._scheduler.run(), check_again(store), indexer.run()):
             service._start(work)
         if retention is not None:
             service._start(service._retain_again(retention))
@@ -199,16 +202,15 @@ class Service:
         found = [chat for chat in self._chats.newest_first() if sees(chat.row)]
         return [view_of(chat, self._shared.this_node) for chat in found]
 
-    async def find(self, words: str, sees: Sees = everything) -> tuple[list[str], bool]:
-        """Return the ids of chats with a prompt that has these words, and whether all were looked at, as `Search.find`.
-
-        Only chats that one who `sees` them may see are looked at.
+    async def find(self, query: str, reader: Reader, *, before: int = MAX_KEY, limit: int = PAGE_HITS) -> SearchResult:
+        """Return what has all words of a query, as `Search.find`.
 
         Raises:
             Invalid: this cannot be searched for.
+            TooMany: the person has too many searches at once.
         """
         self._require_open()
-        return await self._search.find([chat for chat in self._chats.newest_first() if sees(chat.row)], words)
+        return await self._search.find(query, reader, before=before, limit=limit)
 
     def row(self, id: str) -> ChatRow:
         """Return the row of a chat.

@@ -29,7 +29,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.search import MAX_KEY, Reader, SearchTexts, StoredHits, Unindexed
 from penstock.chat.store.state import StoreState
+from penstock.chat.store.words import Term
 from penstock.errors import TransportError, UsageError
 
 PAGE_ENTRIES = 500
@@ -404,6 +406,30 @@ class ChatStore(Protocol):
         The bytes are those of the entries, and of the attachments that were sent.
 
         For each chat, the result has the number up to which entries are too old or too many. Nothing is dropped.
+        """
+        ...
+
+    # --- search ---
+
+    async def list_unindexed(self, *, limit: int, home: str | None = None) -> list[Unindexed]:
+        """Return turns that have ended, and titles, that are to be indexed: at most `limit`, the newest first.
+
+        In a store that several machines share, those of chats with another `home` are left to it for a minute.
+        """
+        ...
+
+    async def index(self, item: Unindexed, texts: SearchTexts | None, *, at: int = 0) -> None:
+        """Index the texts of a turn, or of a chat's title, in place of those before, and remove it from the queue.
+
+        `at` is the time by which a search finds the newest first. Without texts, or if the turn is gone, it is no
+        longer found. If the turn or the title has changed since it was listed, it stays in the queue.
+        """
+        ...
+
+    async def search(self, terms: Sequence[Term], reader: Reader, *, before: int = MAX_KEY, limit: int) -> StoredHits:
+        """Return what has all of the terms, of the chats that the reader may see, newest first.
+
+        `before` is the key of the last hit of the page before. It returns within about `SEARCH_SECONDS`.
         """
         ...
 

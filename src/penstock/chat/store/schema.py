@@ -14,6 +14,7 @@ import msgspec
 from penstock.chat.store.columns import SQLITE, additions, definitions
 from penstock.chat.store.protocol import StoreFailed
 from penstock.chat.store.rows import Attachment, ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.search_tables import missing_index
 from penstock.errors import UsageError
 
 APPLICATION = int.from_bytes(b"Pstk", "big")
@@ -66,7 +67,10 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
         )
     for pragma in ("synchronous=FULL", "fullfsync=1", f"journal_size_limit={MAX_WAL_BYTES}"):
         connection.execute(f"PRAGMA {pragma}")
-    missing = [*missing_tables(tables), *missing_columns(connection)] if tables else TABLES
+    if tables:
+        missing = [*missing_columns(connection), *missing_tables(connection, tables)]
+    else:
+        missing = [*TABLES, *missing_index(connection, tables)]
     if missing:
         _change(connection, missing)
     # A file that is not writable fails now, not at the first append.
@@ -74,9 +78,11 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("ROLLBACK")
 
 
-def missing_tables(tables: Collection[str]) -> list[str]:
+def missing_tables(connection: sqlite3.Connection, tables: Collection[str]) -> list[str]:
     """Return the statements that create the tables which a file of the same form may lack."""
-    return [*([] if "shares" in tables else SHARES), *([] if "attachments" in tables else ATTACHMENTS)]
+    shares = [] if "shares" in tables else SHARES
+    attachments = [] if "attachments" in tables else ATTACHMENTS
+    return [*shares, *attachments, *missing_index(connection, tables)]
 
 
 def missing_columns(connection: sqlite3.Connection) -> list[str]:

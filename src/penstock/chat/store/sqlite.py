@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from penstock.chat.store import tables
+from penstock.chat.store import search_tables, tables
 from penstock.chat.store.database import caution, failure, free_bytes, write_scratch
 from penstock.chat.store.protocol import (
     MAX_ENTRY_BYTES,
@@ -31,9 +31,11 @@ from penstock.chat.store.protocol import (
     check_number,
 )
 from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.search import MAX_KEY, Reader, SearchTexts, StoredHits, Unindexed
 from penstock.chat.store.state import CHECK_BYTES, StoreState
 from penstock.chat.store.subscriptions import StoreSubscription
 from penstock.chat.store.tables import Statements
+from penstock.chat.store.words import Term
 from penstock.chat.store.writer import Outcomes, Readers, StoreWrite, Writer
 from penstock.errors import UsageError
 
@@ -265,6 +267,23 @@ class SqliteStore:
                 check_number(name, value)
         upto: dict[str, int] = await self._read(tables.list_expired, before, max_bytes)
         return upto
+
+    async def list_unindexed(self, *, limit: int, home: str | None = None) -> list[Unindexed]:
+        """As `ChatStore.list_unindexed`."""
+        check_number("limit", limit, 1)
+        found: list[Unindexed] = await self._read(search_tables.list_unindexed, limit)
+        return found
+
+    async def index(self, item: Unindexed, texts: SearchTexts | None, *, at: int = 0) -> None:
+        """As `ChatStore.index`."""
+        await self._change(lambda changes: changes.index(item, texts, at))
+
+    async def search(self, terms: Sequence[Term], reader: Reader, *, before: int = MAX_KEY, limit: int) -> StoredHits:
+        """As `ChatStore.search`."""
+        check_number("limit", limit, 1)
+        check_number("before", before)
+        found: StoredHits = await self._read(search_tables.search, [*terms], reader, before, limit)
+        return found
 
     async def list_directories(self) -> list[Directory]:
         """As `ChatStore.list_directories`."""

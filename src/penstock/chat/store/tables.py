@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from penstock.chat.store import search_tables
 from penstock.chat.store.columns import from_sqlite, insert, names, sqlite_value, sqlite_values
 from penstock.chat.store.protocol import (
     Ahead,
@@ -22,6 +23,7 @@ from penstock.chat.store.protocol import (
 )
 from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, Directory, Share, TurnRow
 from penstock.chat.store.schema import REWRITE
+from penstock.chat.store.search import SearchTexts, Unindexed
 from penstock.errors import UsageError
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
@@ -41,6 +43,9 @@ PUT_TURN = insert("turns", TurnRow, "chat", "bytes", replaces=True)
 PUT_DIRECTORY = insert("directories", Directory, replaces=True)
 INSERT_SHARE = insert("shares", Share)
 INSERT_ATTACHMENT = insert("attachments", Attachment, "content")
+
+TRIMMED_TURNS = "chat = ? AND turn IN (SELECT turn FROM turns WHERE chat = ? AND last BETWEEN 1 AND ?)"
+"""Rows of the index whose turns a trim removes."""
 
 
 @dataclass(slots=True)
@@ -135,6 +140,7 @@ class Statements:
             return False
         head.trimmed = min(upto, head.trimmed + TRIM_ENTRIES)
         gone = (head.key, head.trimmed)
+        search_tables.forget(self._connection, TRIMMED_TURNS, (head.key, *gone))
         self._connection.execute("DELETE FROM entries WHERE chat = ? AND number <= ?", gone)
         self._connection.execute("DELETE FROM keys WHERE chat = ? AND number <= ?", gone)
         self._connection.execute("DELETE FROM turns WHERE chat = ? AND last BETWEEN 1 AND ?", gone)
@@ -167,6 +173,7 @@ class Statements:
     def delete_chat(self, chat: str) -> None:
         """Delete a chat with all that belongs to it."""
         key = self._head(chat).key
+        search_tables.forget(self._connection, "chat = ?", (key,))
         for table in ("entries", "keys", "turns"):
             self._connection.execute(f"DELETE FROM {table} WHERE chat = ?", (key,))
         for table in ("shares", "attachments"):
@@ -174,6 +181,10 @@ class Statements:
         self._connection.execute("DELETE FROM chats WHERE key = ?", (key,))
         del self._heads[chat]
         self.changed.add(chat)
+
+    def index(self, item: Unindexed, texts: SearchTexts | None, at: int) -> None:
+        """Index the texts of a turn or title."""
+        search_tables.index(self._connection, item, texts, at)
 
     def put_directory(self, directory: Directory) -> None:
         """Add or replace a directory."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from penstock.chat.store.database import Lock, connect, failure, make_file
 from penstock.chat.store.protocol import StoreClosed, StoreFailed
 from penstock.chat.store.schema import prepare
+from penstock.chat.store.search_tables import add_functions
 from penstock.chat.store.tables import Statements
 from penstock.errors import PenstockError
 
@@ -66,6 +67,7 @@ class Writer:
             make_file(path)
             self._connection = connect(path, write=True)
             try:
+                add_functions(self._connection)
                 prepare(self._connection, path)
                 self._changes = Statements(self._connection)
                 self._files = self._identity()

@@ -25,12 +25,13 @@ from penstock.chat.history.export import html, markdown
 from penstock.chat.history.export.parts import ExportWriter, file_name
 from penstock.chat.people.audit import Audit
 from penstock.chat.people.persons import Person
-from penstock.chat.people.rights import Right, check, is_owner, may_read
+from penstock.chat.people.rights import Right, check, is_owner, may_read, reader_of
 from penstock.chat.runs.service import Runs
 from penstock.chat.service.service import Sees, Service
 from penstock.chat.service.share_view import SHARED, MadeShare, view_of
 from penstock.chat.store.database import free_bytes
 from penstock.chat.store.logins import Browser
+from penstock.chat.store.search import MAX_KEY
 from penstock.chat.web import metrics, schemas, shares
 from penstock.chat.web.broadcast import WatchedLog, Watches
 from penstock.chat.web.browsers import name_of
@@ -254,10 +255,11 @@ class Api:
         return _json({"chats": self.service.chats(_sees(request))})
 
     async def find(self, request: Request) -> Response:
-        """Find chats by words of their prompts."""
-        return _json(
-            schemas.FoundChats(*await self.service.find(request.query_params.get("words", ""), _sees(request)))
-        )
+        """Find turns and titles of chats by their words."""
+        query = request.query_params.get("q", "")
+        before = _number(request, "cursor", MAX_KEY, 0, MAX_KEY)
+        assert before is not None
+        return _json(await self.service.find(query, reader_of(person_of(request)), before=before))
 
     async def create(self, request: Request, body: schemas.NewChat) -> Response:
         """Create a chat."""

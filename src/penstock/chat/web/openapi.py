@@ -12,6 +12,7 @@ import msgspec
 from penstock._version import __version__
 from penstock.chat.history.frames import Frame
 from penstock.chat.service.chats.chat_view import ChatView
+from penstock.chat.service.chats.search import MAX_QUERY_CHARS
 from penstock.chat.web.errors import MEDIA_TYPE, Problem
 from penstock.chat.web.routes import ADDRESSES, Address
 from penstock.chat.web.schemas import CompletionProblem
@@ -39,7 +40,8 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "details": ("1: with what the agents did", {**TEXT, "enum": ["0", "1"], "default": "0"}),
     "path": ("Path of a file, absolute or in the directory of the chat", TEXT),
     "line": ("Number of a line that is shown with those around it", {**INTEGER, "minimum": 0, "default": 0}),
-    "words": ("Words of a prompt", TEXT),
+    "q": ("Words to search for, all of which a turn or title must have", {**TEXT, "maxLength": MAX_QUERY_CHARS}),
+    "cursor": ("`next` of the page before", TEXT),
     "after": ("The number of the last frame that was seen; Last-Event-ID takes precedence", TEXT),
     "delta": ("1: `assistant` frames have `delta` and `offset`", {**TEXT, "enum": ["0", "1"], "default": "0"}),
     "Last-Event-ID": ("The number of the last frame that was seen", TEXT),

@@ -16,6 +16,7 @@ from penstock.chat.runs.views import RoundChanges, RunDetails, RunView, StepOutp
 from penstock.chat.service.agents.offered import AgentView
 from penstock.chat.service.agents.workspaces import Workspace
 from penstock.chat.service.chats.chat_view import ChatView
+from penstock.chat.service.chats.search import SearchResult
 from penstock.chat.service.files import FileView
 from penstock.chat.service.nodes import NodeView
 from penstock.chat.service.share_view import MadeShare, ShareView
@@ -82,8 +83,8 @@ ADDRESSES = (
     Address("GET", "/api/chats", "signed in", "chats", "The chats, the one used last first", None, 200,
             {"chats": list[ChatView]}),
     Address("POST", "/api/chats", "begin", "create", "Begin a chat", schemas.NewChat, 201, ChatView, (400, 409, 429)),
-    Address("GET", "/api/search", "signed in", "find", "Find chats by words of their prompts", None, 200,
-            schemas.FoundChats, (400,), query=("words",)),
+    Address("GET", "/api/search", "signed in", "find", "Find turns and titles of chats by their words", None, 200,
+            SearchResult, (400, 429), query=("q", "cursor")),
     Address("GET", C, "read", "chat", "A chat", None, 200, ChatView, (404,)),
     Address("PATCH", C, "drive", "change", "Change a chat", schemas.Changes, 200, ChatView, (400, 404)),
     Address("DELETE", C, "manage", "delete", "Stop its run, and delete the chat", None, 204, problems=(404,)),

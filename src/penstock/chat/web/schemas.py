@@ -400,15 +400,6 @@ class WorkspaceList(msgspec.Struct, frozen=True):
     recent: list[Workspace]
 
 
-class FoundChats(msgspec.Struct, frozen=True):
-    """Chats that were found, most recently used first."""
-
-    chats: list[str]
-    """Their ids."""
-    complete: bool
-    """False if there was no time to look at all chats, or too many were found."""
-
-
 class CompletionModel(msgspec.Struct, frozen=True):
     """Agent, or one of its models, as a model of OpenAI's interface."""
 

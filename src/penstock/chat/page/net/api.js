@@ -115,8 +115,9 @@ export const api = {
   trust: (path, home) => request("POST", "/api/workspaces", home ? { path, home } : { path }),
   /** @type {() => Promise<Api.ChatView[]>} */
   chats: async () => (await request("GET", "/api/chats")).chats,
-  /** @type {(words: string) => Promise<Api.FoundChats>} */
-  find: (words) => request("GET", `/api/search?words=${encodeURIComponent(words)}`),
+  /** What has the words, the newest first; the page after `cursor`. @type {(words: string, cursor?: string) => Promise<Api.SearchResult>} */
+  find: (words, cursor = "") =>
+    request("GET", `/api/search?${new URLSearchParams({ q: words, ...(cursor && { cursor }) })}`),
   /** @type {(chat: Api.NewChat) => Promise<Api.ChatView>} */
   create: (chat) => request("POST", "/api/chats", chat),
   /** The address of a chat as a file. @type {(id: string, form: string, hasDetails: boolean) => string} */

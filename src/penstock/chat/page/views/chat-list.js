@@ -165,10 +165,10 @@ const MENU = [
 const NODES = { label: "Machines", act: () => openDialog({ kind: "nodes" }) };
 
 const FIND_MS = 250; // somebody who types is not asked for at each letter
-const FIND_FROM = 2; // fewer characters are in most prompts
+const FIND_FROM = 2; // fewer characters are in most texts
 
 /**
- * The chats with a prompt that has these words, as the server finds them, and whether it is still looking.
+ * The chats in which the server has found these words, of the newest hits, and whether it is still looking.
  *
  * @param {string} words
  * @returns {[Set<string>, boolean]}
@@ -182,7 +182,7 @@ function useFound(words) {
     const keep = (/** @type {string[]} */ ids) => isOld || setFound({ words, ids: new Set(ids) });
     const timer = setTimeout(() => {
       api.find(words).then(
-        ({ chats }) => keep(chats),
+        ({ hits }) => keep(hits.map((hit) => hit.chat)),
         () => keep([]),
       );
     }, FIND_MS);
@@ -326,7 +326,7 @@ export function ChatList({ app }) {
       />`
     }
     ${app.chats && !all.length && html`<p class="side-note">No chats yet. What asks you will stand here first.</p>`}
-    ${wanted && !shown.length && html`<p class="side-note">${isSearching ? "Searching…" : "No title and no prompt has this. Replies are not searched."}</p>`}
+    ${wanted && !shown.length && html`<p class="side-note">${isSearching ? "Searching…" : "Nothing has these words."}</p>`}
     <div class="entries" ref=${list}>
       ${groupsOf(shown).map(
         ({ name, path, items }) =>

@@ -17,6 +17,7 @@ import psycopg
 from psycopg import conninfo
 
 from penstock.chat.store.protocol import StoreClosed, StoreFailed
+from penstock.chat.store.search import SEARCH_SECONDS
 from penstock.chat.store.state import StoreState
 from penstock.errors import UsageError
 
@@ -52,6 +53,9 @@ what they bring was not acknowledged."""
 WORKERS = 4
 """Number of connections for everything but the appends and the notifications."""
 
+BOUNDED_SECONDS = SEARCH_SECONDS
+"""Seconds after which the server ends a statement whose cost depends on what a person asks for: a search."""
+
 PARAMETERS = {
     "keepalives_idle": "10",
     "keepalives_interval": "5",
@@ -77,6 +81,9 @@ AWAY = ("08", "40001", "40P01", "53300", "57P01", "57P02", "57P03", "25006", "55
 
 FULL = ("53", "58")
 """Beginnings of the error codes of a server that has no space or memory, or whose disk fails."""
+
+ENDED = "57014"
+"""Error code of a statement that the server ended, as it took too long."""
 
 _log = logging.getLogger("penstock.store")
 
@@ -262,6 +269,8 @@ class Database:
         self._links: list[DatabaseLink] = []
         self._idle = [self.link() for _ in range(WORKERS)]
         self._free = asyncio.Semaphore(WORKERS)
+        self._bounded = self.link(f"-c statement_timeout={round(BOUNDED_SECONDS * 1000)}")
+        self._bounded_lock = asyncio.Lock()
         self._calls: set[asyncio.Task[Any]] = set()
         self.state: StoreState = StoreState()
         """State of the store: it has failed while the server is away, or has no space."""
@@ -275,9 +284,9 @@ class Database:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def link(self) -> DatabaseLink:
-        """Return a new connection, which its caller closes."""
-        link = DatabaseLink(self.parameters)
+    def link(self, options: str = "") -> DatabaseLink:
+        """Return a new connection, which its caller closes, with options of the server besides those of all."""
+        link = DatabaseLink({**self.parameters, "options": f"{self.parameters['options']} {options}".strip()})
         self._links.append(link)
         return link
 
@@ -299,6 +308,26 @@ class Database:
         if self._closed:
             raise StoreClosed
         return await asyncio.shield(self._start(self._fetch(query, values, seconds)))
+
+    async def fetch_bounded(self, query: LiteralString, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """Run one statement as `fetch` does, but one at a time, and end it after `BOUNDED_SECONDS`.
+
+        Raises:
+            TimeoutError: the server ended it.
+            StoreFailed, StoreClosed: as for `fetch`.
+        """
+        if self._closed:
+            raise StoreClosed
+        try:
+            return await asyncio.shield(self._start(self._fetch_bounded(query, values)))
+        except StoreFailed as failed:
+            if getattr(failed.__cause__, "sqlstate", None) == ENDED:
+                raise TimeoutError from failed
+            raise
+
+    async def _fetch_bounded(self, query: LiteralString, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        async with self._bounded_lock:
+            return await self.repeated(self._bounded, query, values)
 
     async def repeated(
         self,
@@ -361,7 +390,7 @@ class Database:
         self._closed = True
         self.begin_to_close()
         await asyncio.gather(*self._calls, return_exceptions=True)
-        for link in self._idle:
+        for link in (*self._idle, self._bounded):
             await link.close()
 
     def _start(self, call: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:

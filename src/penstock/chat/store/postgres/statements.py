@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from penstock.chat.store.columns import names, values_by_name
 from penstock.chat.store.rows import Attachment, ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.search import KINDS
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 """Bytes of one read: it ends with the entry that reaches this size."""
@@ -91,6 +92,22 @@ TRIM_ATTACHMENTS = """DELETE FROM attachments WHERE chat = %(id)s AND turn > 0 A
     )"""
 
 ATTACHED_BYTES = "SELECT coalesce(sum(size), 0) FROM attachments WHERE person = %(person)s"
+
+LIST_UNINDEXED = """SELECT h.id, u.turn, u.mark FROM unindexed AS u JOIN heads AS h ON h.key = u.chat
+    JOIN chats AS c ON c.key = u.chat
+    WHERE %(home)s::text IS NULL OR c.home IS NULL OR c.home = %(home)s OR u.since < now() - interval '1 minute'
+    ORDER BY u.mark DESC LIMIT %(limit)s"""
+
+INDEX = """SELECT index_v1(%(id)s, %(turn)s, %(mark)s, %(key)s, %(at)s, %(title)s, %(prompt)s, %(reply)s, %(commands)s,
+    %(paths)s, %(words)s::tsvector)"""
+
+SEARCH = f"""SELECT t.key, h.id, t.turn, t.at, c.title, c.agent, c.cwd, c.archived, c.person,
+        {", ".join(f"t.{kind}" for kind in KINDS)}
+    FROM texts AS t JOIN heads AS h ON h.key = t.chat JOIN chats AS c ON c.key = t.chat
+    WHERE t.words @@ %(query)s::tsquery AND t.key < %(before)s
+        AND (%(is_owner)s OR c.person = %(person)s OR c.visibility = 'team')
+    ORDER BY t.key DESC LIMIT %(limit)s"""
+"""Statement of a search. The rights are those of `penstock.chat.people.rights.may_read`."""
 
 CHECK = """INSERT INTO checks (node, data) VALUES (%(node)s, %(data)s)
     ON CONFLICT (node) DO UPDATE SET data = excluded.data"""

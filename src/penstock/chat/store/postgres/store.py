@@ -40,8 +40,20 @@ from penstock.chat.store.protocol import (
     check_number,
 )
 from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.search import (
+    MAX_KEY,
+    Reader,
+    SearchTexts,
+    StoredHit,
+    StoredHits,
+    Unindexed,
+    key_of,
+    tsquery,
+    tsvector,
+)
 from penstock.chat.store.state import CHECK_BYTES, StoreState
 from penstock.chat.store.subscriptions import StoreSubscription
+from penstock.chat.store.words import Term
 from penstock.errors import UsageError
 
 LONG_SECONDS = 60.0
@@ -353,6 +365,37 @@ class PostgresStore:
             upto[id] = max(last, upto.get(id, 0))
         return upto
 
+    # --- search ---
+
+    async def list_unindexed(self, *, limit: int, home: str | None = None) -> list[Unindexed]:
+        """As `ChatStore.list_unindexed`."""
+        check_number("limit", limit, 1)
+        rows = await self.database.fetch(statements.LIST_UNINDEXED, {"home": home, "limit": min(limit, 2**31)})
+        return [Unindexed(*row) for row in rows]
+
+    async def index(self, item: Unindexed, texts: SearchTexts | None, *, at: int = 0) -> None:
+        """As `ChatStore.index`."""
+        kept, vector = (SearchTexts(), None) if texts is None else await asyncio.to_thread(_indexed, texts)
+        values = {"id": item.chat, "turn": item.turn, "mark": item.mark, "at": at, "words": vector}
+        key = key_of(item.chat, item.turn, at)
+        await self.database.fetch(statements.INDEX, {**values, "key": key, **asdict(kept)})
+
+    async def search(self, terms: Sequence[Term], reader: Reader, *, before: int = MAX_KEY, limit: int) -> StoredHits:
+        """As `ChatStore.search`. One search is made at a time, on a connection on which the server ends a long one."""
+        check_number("limit", limit, 1)
+        check_number("before", before)
+        self._require_open()
+        if not terms:
+            return StoredHits([], True)
+        values = {**reader._asdict(), "query": tsquery([*terms]), "before": before, "limit": min(limit, 2**31)}
+        try:
+            rows = await self.database.fetch_bounded(statements.SEARCH, values)
+        except TimeoutError:
+            return StoredHits([], False)
+        return StoredHits([StoredHit._make((*row[:9], SearchTexts(*row[9:]))) for row in rows], True)
+
+    # --- directories ---
+
     async def list_directories(self) -> list[Directory]:
         """As `ChatStore.list_directories`: those of this node."""
         rows = await self.database.fetch(statements.LIST_DIRECTORIES, {"node": self._node})
@@ -446,6 +489,12 @@ class PostgresStore:
         await self._appends.close()
         await self._tailer.close()
         await self.database.close()
+
+
+def _indexed(texts: SearchTexts) -> tuple[SearchTexts, str]:
+    """Return what is kept of texts, and its words as PostgreSQL reads them."""
+    kept = texts.bounded()
+    return kept, tsvector(kept)
 
 
 def _known(chat: str, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
