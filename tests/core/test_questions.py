@@ -18,6 +18,7 @@ from penstock.core.questions import (
     allowed_by_rule,
     answer_in_words,
     expected,
+    label_of,
     ordered,
     rejected,
     resolve,
@@ -253,3 +254,11 @@ def test_always_at_the_terminal_is_no_id() -> None:
     assert resolve(asked, "always") == up.Answer("q", "person", "always")
     edit = up.Question("q", "?", "edit", [WIDE, ONCE, NEVER], blocking=True)
     assert resolve(edit, "always", numbered=True) is None
+
+
+def test_a_wide_option_says_that_it_allows_more() -> None:
+    """Unless its label names what: two options for the session are told apart."""
+    wide = Option("2", "Allow for this session", "allow_always", wide=True)
+    assert label_of(wide) == "Allow for this session (more than this)"
+    assert label_of(msgspec.structs.replace(wide, wide=False)) == "Allow for this session"
+    assert label_of(msgspec.structs.replace(wide, label="Allow always: ls *")) == "Allow always: ls *"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import termios
 
-from penstock.core.questions import SHORT_WORDS, expected, numbers, short_words
+from penstock.core.questions import SHORT_WORDS, expected, label_of, numbers, short_words
 from penstock.events import QuestionAsked
 from penstock.sinks.sanitize import clean_line
 from penstock.sinks.text.edits import MAX_ASKED_DIFF_LINES, Paths, diffs
@@ -81,7 +81,7 @@ def question_text(name: str, question: QuestionAsked, cwd: str | None) -> str:
     text = question_words(question, paths)
     text += "".join(row for _, row in diffs(question.changes or (), paths, MAX_ASKED_DIFF_LINES, named=True))
     text = text.replace("\n", "\n    ")
-    lines = [f"  {number}. {clean_line(option.label)}\n" for number, option in enumerate(question.options or (), 1)]
+    lines = [f"  {number}. {clean_line(label_of(option))}\n" for number, option in enumerate(question.options or (), 1)]
     return f"penstock: {name} {text}\n{''.join(lines)}"
 
 

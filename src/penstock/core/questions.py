@@ -31,6 +31,9 @@ SAME_COMMAND = Option("same-command", "Allow this command for the session", "all
 """Penstock's own option for a command: the same one is allowed when the agent asks for it again in this session. An
 agent's own "always" may be for the whole program or tool."""
 
+MORE = " (more than this)"
+"""Words behind the label of an option that allows more than what is asked for, unless the label names it."""
+
 _ORDER: dict[str, int] = {kind: place for place, kind in enumerate(get_args(OptionKind))}
 
 
@@ -226,6 +229,11 @@ def rejected(question: AnyQuestion, by: AnsweredBy) -> Answer:
     """Return the answer that rejects. If no option rejects, the answer names none, and the adapter has to reject."""
     found = option_of(question.options, *_REJECTED)
     return Answer(question.id, by, found.id if found is not None else None)
+
+
+def label_of(option: Option) -> str:
+    """Return the label of an option for people; one that allows more than what is asked for says so."""
+    return option.label + MORE if option.wide and ":" not in option.label else option.label
 
 
 def numbers(question: QuestionAsked) -> str:

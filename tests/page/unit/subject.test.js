@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { changeTitle } from "../../../src/penstock/chat/page/text/diff.js";
 import { below } from "../../../src/penstock/chat/page/text/format.js";
-import { remarkOf, subjectOf } from "../../../src/penstock/chat/page/text/subject.js";
+import { labelOf, remarkOf, subjectOf } from "../../../src/penstock/chat/page/text/subject.js";
 
 const SCRIPT = "rm -rf build/ && \\\n  find . -name '*.pyc' -delete && \\\n  git push --force origin main";
 const change = (path, diff, more = {}) => ({ path, kind: "update", added: 1, removed: 1, diff, ...more });
@@ -35,6 +35,23 @@ test("the name of a tool and the reason of the agent stay", () => {
   const tool = { id: "1", ask: "tool", text: "WebFetch: https://a.example", title: "https://a.example" };
   assert.deepEqual([remarkOf(tool), subjectOf(tool)], ["WebFetch", "https://a.example"]);
   assert.equal(remarkOf({ id: "1", ask: "choice", text: "Which colour?", options: [] }), "Which colour?");
+});
+
+test("the name of a tool that the heading tells is no text", () => {
+  assert.equal(remarkOf(command("bash: echo hi && ls", { title: "echo hi && ls" })), "");
+  assert.equal(remarkOf(command("bash it\nnpm test", { title: "npm test" })), "bash it");
+  const tool = { id: "1", ask: "tool", text: "bash: x", title: "x" };
+  assert.equal(remarkOf(tool), "bash");
+});
+
+test("an answer that allows more than what is asked for says so", () => {
+  const label = "Allow for this session";
+  assert.equal(labelOf({ id: "1", label, kind: "allow_always", wide: true }), `${label} (more than this)`);
+  assert.equal(labelOf({ id: "1", label, kind: "allow_always" }), label);
+  assert.equal(
+    labelOf({ id: "1", label: "Allow always: ls *", kind: "allow_always", wide: true }),
+    "Allow always: ls *",
+  );
 });
 
 test("a long command, of which the text has the beginning only, is no text", () => {

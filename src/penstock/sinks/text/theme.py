@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from penstock.core.causes import retry_text
-from penstock.core.questions import ASKS, answer_in_words
+from penstock.core.questions import ASKS, answer_in_words, label_of
 from penstock.events import (
     BlockEnded,
     Malformed,
@@ -135,7 +135,7 @@ def question(event: QuestionAsked, paths: Paths) -> list[Piece]:
     pieces: list[Piece] = [("warn", "? "), ("text", question_words(event, paths))]
     if event.changes:
         pieces += diffs(event.changes, paths, MAX_ASKED_DIFF_LINES, named=True)
-    pieces += [("text", f"\n{n}. {clean_line(option.label)}") for n, option in enumerate(event.options or (), 1)]
+    pieces += [("text", f"\n{n}. {clean_line(label_of(option))}") for n, option in enumerate(event.options or (), 1)]
     return pieces
 
 

@@ -4,6 +4,8 @@ import { changeTitle, linesOf } from "./diff.js";
 import { base, below, harmless, oneLine } from "./format.js";
 
 const PATCH = /^(?:@@|--- |\+\+\+ |\*\*\* |diff --git |index |\\ No newline)/; // marks of a patch in a text
+/** @type {Record<string, RegExp | undefined>} */
+const TOLD = { command: /^\s*bash\s*$/, edit: /^\s*edit\s*$/ }; // names of tools that the heading tells already
 const NAMING_WORDS = 3; // a line with at most so many words before a file's name only names it
 
 /**
@@ -17,6 +19,15 @@ export function subjectOf({ changes, command, title, text, ask }) {
 }
 
 /**
+ * The label of an answer; one that allows more than what is asked for says so, unless its label names it.
+ *
+ * @param {Api.Option} option
+ */
+export function labelOf({ label, wide }) {
+  return wide && !label.includes(":") ? `${label} (more than this)` : label;
+}
+
+/**
  * What the text of a question says beside its subject: the reason of the agent, or the name of a tool. `cwd` is the
  * directory of the chat, below which paths are shown.
  *
@@ -27,7 +38,9 @@ export function remarkOf(question, cwd = "") {
   const { changes, command, title } = question;
   const names = [command, title, subjectOf(question)].map((it) => it ?? "");
   const text = names.reduce(without, harmless(question.text));
-  const lines = text.split("\n").filter((line) => !isPartOf(oneLine(line), oneLine(command)));
+  const isTold = (/** @type {string} */ line) =>
+    TOLD[question.ask]?.test(line) || isPartOf(oneLine(line), oneLine(command));
+  const lines = text.split("\n").filter((line) => !isTold(line));
   const left = changes?.length ? withoutChanges(lines, question) : lines;
   const short = (/** @type {string} */ line) => line.replace(/\S+/g, (word) => below(word, cwd));
   return left.map(short).join("\n").trim();

@@ -6,7 +6,7 @@ import { api, statusOf } from "../net/api.js";
 import { chatOf } from "../state/store.js";
 import { LATE_ANSWER, questionTitle } from "../text/copy.js";
 import { below, exact, oneLine } from "../text/format.js";
-import { remarkOf, subjectOf } from "../text/subject.js";
+import { labelOf, remarkOf, subjectOf } from "../text/subject.js";
 
 const CONFLICT = 409;
 const NUMBERED = 9; // answers that a key chooses
@@ -120,6 +120,6 @@ function Option({ option, number, isDisabled, isPressed, onClick }) {
     dir="auto"
     onClick=${onClick}
   >
-    ${number <= NUMBERED && html`<kbd aria-hidden="true">${number}</kbd>`}${oneLine(option.label)}
+    ${number <= NUMBERED && html`<kbd aria-hidden="true">${number}</kbd>`}${oneLine(labelOf(option))}
   </button>`;
 }
