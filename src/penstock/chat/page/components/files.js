@@ -1,6 +1,6 @@
-// Files that are dropped on the page or pasted into it: it stays, and says what to do with them.
+// Files that are dropped on the page or pasted into it: the browser stays, and the composer takes them.
 
-/** Sent to the document with the names of files that were dropped. */
+/** Sent to the document with the files that were dropped. */
 export const DROPPED = "penstock:dropped";
 
 /** @param {DataTransfer | null} transfer */
@@ -13,8 +13,7 @@ export function listenForDrops() {
     if (!leadsAway(event)) return;
     event.preventDefault();
     if (!hasFiles(event.dataTransfer)) return;
-    const names = [...(event.dataTransfer?.files ?? [])].map((file) => file.name);
-    document.dispatchEvent(new CustomEvent(DROPPED, { detail: names }));
+    document.dispatchEvent(new CustomEvent(DROPPED, { detail: [...(event.dataTransfer?.files ?? [])] }));
   });
 }
 
@@ -25,10 +24,10 @@ function leadsAway({ target, dataTransfer }) {
 }
 
 /**
- * The names of the files that are pasted; none if there is a text as well, which is what was meant.
+ * The files that are pasted; none if there is a text as well, which is what was meant.
  *
  * @param {DataTransfer | null} data
  */
 export function pastedFiles(data) {
-  return data && !data.types.includes("text/plain") ? [...data.files].map((file) => file.name) : [];
+  return data && !data.types.includes("text/plain") ? [...data.files] : [];
 }

@@ -67,13 +67,15 @@ export function onSignedOut(call) {
  * @returns {Promise<any>}
  */
 async function request(method, path, body, headers = {}) {
+  const isFile = body instanceof Blob;
+  const type = { "Content-Type": isFile ? "application/octet-stream" : "application/json" };
   let response;
   try {
     response = await fetch(path, {
       method,
       cache: "no-store",
-      headers: body === undefined ? headers : { "Content-Type": "application/json", ...headers },
-      body: body === undefined ? undefined : JSON.stringify(body),
+      headers: body === undefined ? headers : { ...type, ...headers },
+      body: body === undefined || isFile ? body : JSON.stringify(body),
     });
   } catch {
     throw new ApiError(OFFLINE, { code: "offline", detail: unreachable(location.hostname) });
@@ -86,6 +88,8 @@ async function request(method, path, body, headers = {}) {
   throw new ApiError(response.status, problem ?? undefined);
 }
 
+/** A name without halves of characters, which no address can have. @param {string} text */
+const wellFormed = (text) => text.replace(/\p{Surrogate}/gu, "\ufffd");
 const chatUrl = (/** @type {string} */ id) => `/api/chats/${encodeURIComponent(id)}`;
 const runUrl = (/** @type {string} */ id) => `/api/runs/${encodeURIComponent(id)}`;
 const detailsUrl = (/** @type {string} */ url, /** @type {number} */ turn) => `${url}/turns/${turn}/${DETAILS_PATH}`;
@@ -126,6 +130,13 @@ export const api = {
   file: (id, path, line) => request("GET", `${chatUrl(id)}/file?path=${encodeURIComponent(path)}&line=${line}`),
   /** The address of a picture in the directory of a chat. @type {(id: string, path: string) => string} */
   pictureUrl: (id, path) => `${chatUrl(id)}/picture?path=${encodeURIComponent(path)}`,
+  /** Upload a file for a message. @type {(id: string, name: string, file: Blob) => Promise<Api.AttachedFile>} */
+  attach: (id, name, file) =>
+    request("POST", `${chatUrl(id)}/attachments?name=${encodeURIComponent(wellFormed(name))}`, file),
+  /** Remove a file whose message was not sent. @type {(id: string, file: string) => Promise<null>} */
+  detach: (id, file) => request("DELETE", `${chatUrl(id)}/attachments/${encodeURIComponent(file)}`),
+  /** The address of a file of a message. @type {(id: string, file: string) => string} */
+  attachmentUrl: (id, file) => `${chatUrl(id)}/attachments/${encodeURIComponent(file)}`,
   /** What the agent of a turn does now. @type {(id: string, turn: number) => Promise<Api.AgentActivity>} */
   activity: (id, turn) => request("GET", `${chatUrl(id)}/turns/${turn}/activity`),
   /** @type {(id: string, changes: Api.Changes) => Promise<Api.ChatView>} */
@@ -189,10 +200,11 @@ export const api = {
    * Send a prompt. With the same key it is one turn, however often it is sent. With `now` it goes before those that wait,
    * and stops the turn that runs.
    *
-   * @type {(id: string, text: string, key: string, now?: import("./outbox.js").Now) => Promise<number>}
+   * @type {(id: string, text: string, key: string, now?: import("./outbox.js").Now, files?: Api.AttachedFile[]) => Promise<number>}
    */
-  prompt: async (id, text, key, now) => {
-    const body = now ? { text, now: true, stops: now.stops } : { text };
+  prompt: async (id, text, key, now, files = []) => {
+    const attachments = files.length ? { attachments: files.map((it) => it.id) } : {};
+    const body = now ? { text, ...attachments, now: true, stops: now.stops } : { text, ...attachments };
     return (await request("POST", `${chatUrl(id)}/turns`, body, { "Idempotency-Key": key })).turn;
   },
 };

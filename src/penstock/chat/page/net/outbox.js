@@ -10,8 +10,8 @@ const UNAUTHORIZED = 401;
 
 /**
  * @typedef {{ stops?: number }} Now  A message goes before those that wait; `stops`: the turn that is stopped for it.
- * @typedef {{ chat: string, key: string, text: string, now?: Now, state: "sending" | "waiting" | "failed",
- *   why?: string }} Item
+ * @typedef {{ chat: string, key: string, text: string, now?: Now, attachments?: Api.AttachedFile[],
+ *   state: "sending" | "waiting" | "failed", why?: string }} Item
  * @typedef {(frame: import("../state/reducer.js").LocalFrame) => void} Watcher
  */
 
@@ -52,7 +52,14 @@ export class Outbox {
    * @param {string} chat
    */
   of(chat) {
-    return this.#items.filter((it) => it.chat === chat).map(({ key, text, state, why }) => ({ key, text, state, why }));
+    const own = this.#items.filter((it) => it.chat === chat);
+    return own.map(({ key, text, state, why, attachments }) => ({
+      key,
+      text,
+      state,
+      why,
+      ...(attachments && { attachments }),
+    }));
   }
 
   /**
@@ -77,10 +84,12 @@ export class Outbox {
    * @param {string} key
    * @param {string} text
    * @param {Now} [now]
+   * @param {Api.AttachedFile[]} [files]
    */
-  send(chat, key, text, now) {
-    this.#items = [...this.#items.filter((it) => it.key !== key), { chat, key, text, now, state: "sending" }];
-    this.#changed(chat, { type: "local_sending", key, text });
+  send(chat, key, text, now, files) {
+    const message = { key, text, ...(files?.length && { attachments: files }) };
+    this.#items = [...this.#items.filter((it) => it.key !== key), { chat, ...message, now, state: "sending" }];
+    this.#changed(chat, { type: "local_sending", ...message });
     this.#run(chat);
   }
 
@@ -117,7 +126,7 @@ export class Outbox {
     let tries = 0;
     for (let item = this.#next(chat); item; item = this.#next(chat)) {
       try {
-        const turn = await this.#prompt(chat, item.text, item.key, item.now);
+        const turn = await this.#prompt(chat, item.text, item.key, item.now, item.attachments);
         tries = 0;
         this.#remove(item, { type: "local_accepted", key: item.key, turn });
       } catch (error) {

@@ -5,6 +5,7 @@ import { api, ApiError, messageOf, newKey, OFFLINE, statusOf } from "../net/api.
 import { outbox } from "../net/outbox.js";
 import { offerOf } from "./machines.js";
 import { endSelecting, select, selected } from "./selection.js";
+import { filesName, uploadAll } from "./attachments.js";
 import { loadChoices, putChat, removeChat } from "./chats.js";
 import { chatPath, go } from "./router.js";
 import { readObject, write, writeObject } from "./storage.js";
@@ -21,8 +22,9 @@ export const draftName = (/** @type {string} */ chat) => `penstock.draft.${chat}
  *
  * @param {Api.NewChat & { cwd: string }} chat
  * @param {string} text
+ * @param {import("./attachments.js").Item[]} items  Files of the message.
  */
-export async function startChat(chat, text) {
+export async function startChat(chat, text, items = []) {
   const machine = state.nodes.find((it) => it.name === chat.home);
   const { roots, recent } = offerOf(state, machine).workspaces;
   const place = [...roots, ...recent].find((it) => it.path === chat.cwd);
@@ -35,10 +37,26 @@ export async function startChat(chat, text) {
     if (!(await trust(chat.cwd, chat.home))) return false;
     made = await api.create(chat);
   }
+  const files = await withFiles(made.id, items);
   putChat(made);
   go(chatPath(made.id));
-  if (text) outbox.send(made.id, newKey(), text);
+  if (text || files.length) outbox.send(made.id, newKey(), text, undefined, files);
   return true;
+}
+
+/**
+ * Upload the files of a first message. A chat whose message cannot be sent is not kept.
+ *
+ * @param {string} chat
+ * @param {import("./attachments.js").Item[]} items
+ */
+async function withFiles(chat, items) {
+  try {
+    return await uploadAll(chat, items);
+  } catch (error) {
+    await api.remove(chat).catch(() => {});
+    throw error;
+  }
 }
 
 const CONFIRMED = "penstock.confirmed"; // which agents may do what instead of the level that was chosen
@@ -160,6 +178,7 @@ export async function deleteChat(id) {
   }
   write(draftName(id), "");
   write(placeName(id), "");
+  write(filesName(id), "");
   outbox.forget(id);
   removeChat(id);
   if (state.route.id === id) go("/");

@@ -12,6 +12,7 @@
  * @typedef {object} Unsent  A message of this page that the server does not have yet.
  * @property {string} key
  * @property {string} text
+ * @property {Api.AttachedFile[]} [attachments]
  * @property {"sending" | "waiting" | "accepted" | "failed"} state
  * @property {number} [turn]
  * @property {string} [why]
@@ -26,7 +27,7 @@
  * @property {Unsent[]} unsent
  * @property {Api.RunView | null} run  The document or loop whose turns these are; null if they are of a chat.
  * @property {Api.LoopView | null} loop
- * @typedef {{ type: "local_sending", key: string, text: string }
+ * @typedef {{ type: "local_sending", key: string, text: string, attachments?: Api.AttachedFile[] }
  *   | { type: "local_accepted", key: string, turn: number }
  *   | { type: "local_waiting" | "local_dropped", key: string }
  *   | { type: "local_failed", key: string, why: string }
@@ -344,13 +345,13 @@ function finalized(turn, { type: _, ...facts }) {
 
 /**
  * @param {Chat} chat
- * @param {{ key: string, text: string }} message
+ * @param {{ key: string, text: string, attachments?: Api.AttachedFile[] }} message
  * @returns {Chat}
  */
-function sending(chat, { key, text }) {
+function sending(chat, { key, text, attachments }) {
   if (chat.unsent.some((it) => it.key === key)) return changeUnsent(chat, key, { state: "sending", why: undefined });
   if (chat.turns.some((turn) => turn.key === key)) return chat;
-  return { ...chat, unsent: [...chat.unsent, { key, text, state: "sending" }] };
+  return { ...chat, unsent: [...chat.unsent, { key, text, ...(attachments && { attachments }), state: "sending" }] };
 }
 
 /**

@@ -11,7 +11,7 @@ import { machinesOf } from "./machines.js";
  * @property {number} [turn]
  * @typedef {object} OpenDialog
  * @property {"settings" | "heartbeat" | "save" | "share" | "delete" | "link" | "browsers" | "nodes" | "remove_node" | "notifications" | "help" | "trust" | "allow"
- *   | "level" | "delete_selected"} kind
+ *   | "level" | "delete_selected" | "picture"} kind
  * @property {string} [id]  The chat that it is about.
  * @property {string} [path]
  * @property {string} [home]  The machine that it is about, or that has the path, if there are several.

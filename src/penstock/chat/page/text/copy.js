@@ -197,17 +197,8 @@ function listed(names, all) {
   return all > names.length ? `${names.join(", ")} and ${all - names.length} more` : names.join(", ");
 }
 
-/**
- * What to do with files that cannot be sent.
- *
- * @param {string[]} names
- * @param {string} directory  Where the agent works; "" if it is not chosen yet.
- */
-export function filesText(names, directory) {
-  const [what, it] = names.length === 1 ? [named(names[0]), "it"] : ["them", "them"];
-  const where = directory ? `the agent's directory, ${named(directory)}` : "the agent's directory";
-  return `Pictures and files cannot be sent yet. Put ${what} into ${where}, and name ${it} in your message.`;
-}
+/** What to do with files where none can be sent. */
+export const NO_FILES = "Files cannot be sent to a loop. Put them into its repository, and name them in your message.";
 
 /** @type {Record<string, string>} */
 const QUESTION_TITLES = {

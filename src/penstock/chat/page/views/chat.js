@@ -207,7 +207,7 @@ function HeadFacts({ chat }) {
 function Thread({ session, chat, about }) {
   const { chat: thread } = session;
   const [isPinned, setPinned] = useState(true);
-  const [given, setGiven] = useState(/** @type {{ text: string } | null} */ (null));
+  const [given, setGiven] = useState(/** @type {import("./composer.js").Given | null} */ (null));
   const scroller = useRef(/** @type {HTMLElement | null} */ (null));
   const content = useRef(/** @type {HTMLElement | null} */ (null));
   const [pin, place] = useStickToEnd(session.id, scroller, content, setPinned);
@@ -217,18 +217,18 @@ function Thread({ session, chat, about }) {
   const runningTurn = running(thread);
   const question = openQuestion(thread);
   const stop = () => api.stop(session.id, runningTurn?.turn).catch(() => {});
-  const send = (/** @type {string} */ text) => {
+  const send = (/** @type {string} */ text, /** @type {Api.AttachedFile[]} */ files = []) => {
     pin();
-    outbox.send(session.id, newKey(), text);
+    outbox.send(session.id, newKey(), text, undefined, files);
     return true;
   };
-  const sendNow = (/** @type {string} */ text) => {
+  const sendNow = (/** @type {string} */ text, /** @type {Api.AttachedFile[]} */ files) => {
     pin();
-    outbox.send(session.id, newKey(), text, { stops: runningTurn?.turn });
+    outbox.send(session.id, newKey(), text, { stops: runningTurn?.turn }, files);
     return true;
   };
   const [note, setNote, accept] = useAnswer(session, question, send);
-  const edit = (/** @type {string} */ text) => setGiven({ text });
+  const edit = (/** @type {string} */ text, /** @type {Api.AttachedFile[]} */ files = []) => setGiven({ text, files });
   const takeBack = useTakeBack(session, edit);
   const agent = oneLine(chat?.agent) || "the agent";
   const heldTurns = held(thread);
@@ -259,11 +259,12 @@ function Thread({ session, chat, about }) {
         label=${`Message to ${agent}`}
         placeholder=${placeholder(question, agent, heldTurns.length)}
         maxBytes=${about.max_prompt_bytes}
+        chat=${session.id}
+        maxFileBytes=${about.max_attachment_bytes}
         onSend=${accept}
         onSendNow=${sendNow}
         onStop=${runningTurn ? stop : null}
         text=${given}
-        directory=${chat?.cwd}
       >
         <${Wrong}>${note}<//>
       <//>`
@@ -277,7 +278,7 @@ function Thread({ session, chat, about }) {
  *
  * @param {ChatSession} session
  * @param {Api.ChatView | undefined} chat
- * @param {{ question: OpenQuestion | null, onEdit: (text: string) => void, onSend: (text: string) => boolean,
+ * @param {{ question: OpenQuestion | null, onEdit: (text: string, files?: Api.AttachedFile[]) => void, onSend: (text: string) => boolean,
  *   onTakeBack: (turn: Turn) => Promise<void>, onLate: (text: string) => void }} shared
  */
 function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
@@ -315,15 +316,15 @@ function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
 /**
  * @param {ChatSession} session
  * @param {UnsentMessage} message
- * @param {(text: string) => void} edit
+ * @param {(text: string, files?: Api.AttachedFile[]) => void} edit
  */
 function unsentMessage({ id }, message, edit) {
-  const retry = () => outbox.send(id, message.key, message.text);
+  const retry = () => outbox.send(id, message.key, message.text, undefined, message.attachments);
   const takeBack = () => {
     outbox.drop(message.key);
-    edit(message.text);
+    edit(message.text, message.attachments);
   };
-  return html`<${Unsent} key=${message.key} message=${message} onRetry=${retry} onEdit=${takeBack} />`;
+  return html`<${Unsent} key=${message.key} chat=${id} message=${message} onRetry=${retry} onEdit=${takeBack} />`;
 }
 
 /**
@@ -385,15 +386,20 @@ export function Latest({ onClick }) {
  * answer of the server.
  *
  * @param {ChatSession} session
- * @param {(text: string) => void} edit
+ * @param {(text: string, files: Api.AttachedFile[]) => void} edit
  */
 function useTakeBack({ id, chat: { turns } }, edit) {
   const wanted = useRef(/** @type {Set<number>} */ (new Set()));
   useEffect(() => {
     const over = turns.filter((it) => wanted.current.has(it.turn) && it.state === "completed");
     for (const { turn } of over) wanted.current.delete(turn);
-    const texts = over.filter(isTakenBack).map((it) => it.prompt);
-    if (texts.length) edit(texts.join("\n\n"));
+    const taken = over.filter(isTakenBack);
+    const texts = taken.map((it) => it.prompt).filter(Boolean);
+    if (taken.length)
+      edit(
+        texts.join("\n\n"),
+        taken.flatMap((it) => it.attachments ?? []),
+      );
   }, [turns]);
   return async (/** @type {Turn[]} */ ...taken) => {
     for (const { turn } of taken) wanted.current.add(turn);
@@ -456,8 +462,8 @@ const isWaiting = (/** @type {OpenQuestion} */ { turn }) => turn.state !== "comp
  *
  * @param {ChatSession} session
  * @param {OpenQuestion | null} open
- * @param {(text: string) => boolean} send
- * @returns {[string, (note: string) => void, (text: string) => Promise<boolean> | boolean]}
+ * @param {(text: string, files?: Api.AttachedFile[]) => boolean} send
+ * @returns {[string, (note: string) => void, (text: string, files?: Api.AttachedFile[]) => Promise<boolean> | boolean]}
  */
 function useAnswer(session, open, send) {
   const [note, setNote] = useState("");
@@ -482,9 +488,10 @@ function useAnswer(session, open, send) {
       isBusy.current = false;
     }
   };
-  const accept = (/** @type {string} */ text) => {
+  const accept = (/** @type {string} */ text, /** @type {Api.AttachedFile[]} */ files = []) => {
     setNote("");
-    if (!open || !question || (!isWaiting(open) && !optionOf(question, text))) return send(text);
+    const isMessage = files.length > 0 || !open || !question || (!isWaiting(open) && !optionOf(question, text));
+    if (isMessage) return send(text, files);
     if (earlyFor.current !== question.id) return answer(question, text);
     earlyFor.current = null;
     setNote(EARLY_TEXT);

@@ -14,8 +14,10 @@ import {
 } from "../components/ui.js";
 import { draftName } from "../state/actions.js";
 import { read, write } from "../state/storage.js";
-import { filesText } from "../text/copy.js";
+import { isLong, useAttachments } from "../state/attachments.js";
+import { NO_FILES } from "../text/copy.js";
 import { bytes } from "../text/format.js";
+import { DraftedFiles } from "./attachments.js";
 
 const BYTES_PER_UNIT = 3; // a UTF-16 unit has no more in UTF-8, so a short text need not be measured
 const IME_KEY_CODE = 229; // older browsers report it for a key that an input method handles
@@ -23,33 +25,41 @@ const IME_KEY_CODE = 229; // older browsers report it for a key that an input me
 const encoder = new TextEncoder();
 
 /**
+ * @typedef {{ text: string, files?: Api.AttachedFile[] }} Given  A message to be written once more.
  * @typedef {object} Props
  * @property {string} draft  The name under which the tab keeps what was not sent.
  * @property {string} label
  * @property {string} placeholder
  * @property {number} maxBytes
- * @property {(text: string) => boolean | Promise<boolean>} onSend  Returns whether the text was accepted; else it stays.
- * @property {(text: string) => boolean} [onSendNow]  The same, for a text that waits for nothing.
+ * @property {(text: string, files: Api.AttachedFile[], items: import("../state/attachments.js").Item[]) =>
+ *   boolean | Promise<boolean>} onSend  Returns whether the message was accepted; else it stays. `items`: what is to be
+ *   uploaded with a first message.
+ * @property {(text: string, files: Api.AttachedFile[]) => boolean} [onSendNow]  The same, for a message that waits for
+ *   nothing.
+ * @property {string} [chat]  To which files are uploaded; "" if it is made with the message. Without it there are none.
+ * @property {number} [maxFileBytes]
  * @property {(() => void) | null} [onStop]  There is something to stop.
- * @property {{ text: string } | null} [text]  To be added to what is written, whenever it is another object.
+ * @property {Given | null} [text]  To be added to what is written, whenever it is another object.
  * @property {import("preact").ComponentChildren} [children]
  * @property {boolean} [busy]
- * @property {string} [directory]  Where the agent works.
  */
 
 /** @param {Props} props */
 export function Composer(props) {
   const { draft, label, placeholder, maxBytes, onSend, onSendNow, onStop, text: given, children, busy = false } = props;
-  const { directory = "" } = props;
+  const { chat, maxFileBytes = 0 } = props;
   const name = draftName(draft);
   const [text, setText] = useState(() => read(name));
-  const [files, setFiles] = useState(/** @type {string[]} */ ([]));
+  const [note, setNote] = useState("");
+  const drafted = useAttachments(chat ?? "", maxFileBytes);
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
   const change = (/** @type {string} */ value) => {
     setText(value);
-    setFiles([]);
+    setNote("");
     write(name, value);
   };
+  const take = useRef((/** @type {File[]} */ _) => {});
+  take.current = (files) => (chat === undefined ? setNote(NO_FILES) : drafted.add(files));
   useLayoutEffect(() => {
     if (field.current && !CSS.supports("field-sizing", "content")) fitHeight(field.current);
   }, [text]);
@@ -57,29 +67,39 @@ export function Composer(props) {
     if (!FINGER.matches && !document.querySelector("dialog[open]")) field.current?.focus({ preventScroll: true });
   }, []);
   useEffect(() => {
-    const drop = (/** @type {Event} */ event) => setFiles(/** @type {CustomEvent<string[]>} */ (event).detail);
+    const drop = (/** @type {Event} */ event) => take.current(/** @type {CustomEvent<File[]>} */ (event).detail);
     document.addEventListener(DROPPED, drop);
     return () => document.removeEventListener(DROPPED, drop);
   }, []);
   const paste = (/** @type {ClipboardEvent} */ event) => {
-    const names = pastedFiles(event.clipboardData);
-    if (!names.length) return;
+    const files = pastedFiles(event.clipboardData);
+    const pasted = event.clipboardData?.getData("text/plain") ?? "";
+    if (files.length) take.current(files);
+    else if (chat !== undefined && isLong(pasted)) drafted.add([new File([pasted], "pasted.txt")], pasted);
+    else return;
     event.preventDefault();
-    setFiles(names);
   };
+  const addText = (/** @type {string} */ added) => change(text ? `${text}\n\n${added}` : added);
   useEffect(() => {
     if (!given) return;
-    change(text ? `${given.text}\n\n${text}` : given.text);
+    change(text && given.text ? `${given.text}\n\n${text}` : given.text || text);
+    if (given.files?.length) drafted.restore(given.files);
     field.current?.focus();
   }, [given]);
 
   const size = text.length * BYTES_PER_UNIT > maxBytes ? encoder.encode(text).length : 0;
   const excess = Math.max(0, size - maxBytes);
-  const isReady = text.trim() !== "" && !excess && !busy;
-  const send = async (by = onSend) => {
+  const { items } = drafted;
+  const hasContent = text.trim() !== "" || items.length > 0;
+  const isReady = hasContent && drafted.isReady && !excess && !busy;
+  const send = async (/** @type {Props["onSend"]} */ by = onSend) => {
     if (!isReady) return;
-    const accepted = by(text);
-    if (accepted === true || (await accepted)) change(writtenSince(text, field.current?.value ?? read(name)));
+    const files = items.flatMap((it) => it.attached ?? []);
+    const accepted = by(text, files, items);
+    if (accepted === true || (await accepted)) {
+      change(writtenSince(text, field.current?.value ?? read(name)));
+      drafted.sent(items);
+    }
     field.current?.focus();
   };
   const submit = (/** @type {Event} */ event) => {
@@ -97,7 +117,9 @@ export function Composer(props) {
     send(event.ctrlKey || event.metaKey ? onSendNow : onSend);
   };
   return html`<form class="composer" onSubmit=${submit}>
+    <${DraftedFiles} chat=${chat ?? ""} drafted=${drafted} onText=${addText} />
     <div class="field">
+      ${chat !== undefined && html`<${AttachButton} onChoose=${drafted.add} />`}
       <textarea
         ref=${field}
         rows="1"
@@ -115,14 +137,14 @@ export function Composer(props) {
         ${
           onStop &&
           onSendNow &&
-          text.trim() !== "" &&
+          hasContent &&
           html`<button type="button" class="quiet" title="Ctrl+Enter" disabled=${!isReady} onClick=${() => send(onSendNow)}>
             Stop and send
           </button>`
         }
         ${onStop && html`<${StopButton} onClick=${stop} />`}
         ${
-          (!onStop || text.trim() !== "") &&
+          (!onStop || hasContent) &&
           html`<button
             type="submit"
             class="send"
@@ -135,7 +157,7 @@ export function Composer(props) {
       </div>
     </div>
     ${children}
-    <${Wrong}>${files.length ? filesText(files, directory) : ""}<//>
+    <${Wrong}>${note || drafted.problem}<//>
     ${
       excess > 0 &&
       html`<p id="too-long" class="wrong" role="alert">
@@ -154,6 +176,27 @@ export function Composer(props) {
 function writtenSince(sent, now) {
   if (now === sent) return "";
   return now.startsWith(sent) ? now.slice(sent.length).trimStart() : now;
+}
+
+/** @param {{ onChoose: (files: File[]) => void }} props */
+function AttachButton({ onChoose }) {
+  const input = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const choose = () => {
+    const { current } = input;
+    if (!current?.files?.length) return;
+    onChoose([...current.files]);
+    current.value = ""; // the same file can be chosen again
+  };
+  return html`<button
+      type="button"
+      class="quiet round attach"
+      aria-label="Attach pictures or files"
+      title="Attach pictures or files"
+      onClick=${() => input.current?.click()}
+    >
+      <${Icon} name="clip" />
+    </button>
+    <input ref=${input} type="file" multiple hidden tabindex="-1" aria-hidden="true" onChange=${choose} />`;
 }
 
 /** @param {{ onClick: () => void }} props */

@@ -21,6 +21,7 @@ import { agentOf, chatOf, closeDialog, hasMachines, machineOf, openDialog } from
 import { reachableUrl, SHORTCUTS } from "../text/copy.js";
 import { ago, money, oneLine, plural } from "../text/format.js";
 import { levelOf } from "../text/permissions.js";
+import { PictureDialog } from "./attachments.js";
 import { Machines } from "./machines.js";
 import { Share } from "./share.js";
 
@@ -536,4 +537,5 @@ const VIEWS = {
   trust: Trust,
   allow: AllowMore,
   level: ConfirmLevel,
+  picture: PictureDialog,
 };

@@ -22,6 +22,7 @@ import { chosenLevel } from "../text/permissions.js";
 import { Composer } from "./composer.js";
 import { Loading, Missing } from "./status-pages.js";
 
+/** @typedef {import("../state/attachments.js").Item} Item */
 /** @typedef {import("../state/store.js").State} State */
 /** @typedef {import("../state/machines.js").Offer} Offer */
 /** @typedef {{ agent?: string, cwd?: string, level?: string, home?: string }} Chosen
@@ -118,11 +119,11 @@ function Form({ about, nodes, offer, chosen, choose, isFirst }) {
 
   const on = machine && machines.length > 1 && html` on <bdi>${oneLine(machine.name)}</bdi>`;
   const path = cwd === OTHER ? other.trim() : cwd;
-  const send = async (/** @type {string} */ text) => {
+  const send = async (/** @type {string} */ text, /** @type {unknown} */ _, /** @type {Item[]} */ items) => {
     if (!isKept && level && !(await confirmLevel(agent.name, wanted, level))) return false;
     const home = machine && { home: machine.name };
     const chat = { agent: agent.name, cwd: path, allow, ...home, ...(model.trim() && { model: model.trim() }) };
-    const isStarted = (await run(() => startChat(chat, text))) === true;
+    const isStarted = (await run(() => startChat(chat, text, items))) === true;
     if (isStarted && cwd !== OTHER) remember({ agent: agent.name, cwd, level: wanted, home: machine?.name });
     return isStarted;
   };
@@ -131,9 +132,10 @@ function Form({ about, nodes, offer, chosen, choose, isFirst }) {
       label="First message"
       placeholder=${`Message ${oneLine(agent.name)}`}
       maxBytes=${about.max_prompt_bytes}
+      chat=""
+      maxFileBytes=${about.max_attachment_bytes}
       onSend=${send}
       busy=${isBusy || !path}
-      directory=${path}
       text=${given}
     >
       <div class="choices" role="group" aria-label="For this chat">

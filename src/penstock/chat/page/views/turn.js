@@ -24,6 +24,7 @@ import { otherPerson } from "../state/people.js";
 import { chatOf, openDialog } from "../state/store.js";
 import { ALLOWED_NOW, canGoOn, GO_ON, outcomeText, refusedTexts } from "../text/copy.js";
 import { count, duration, harmless, money, oneLine, plural } from "../text/format.js";
+import { SentFiles } from "./attachments.js";
 import { Doing } from "./doing.js";
 import { Question } from "./question.js";
 
@@ -48,7 +49,7 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
  * @property {Api.Level} [level]  To allow, as something was not allowed.
  * @property {boolean} resumes  The agent can know the turns before.
  * @property {boolean} remembers  It does know them.
- * @property {(text: string) => void} [onEdit]  Put a text into the composer.
+ * @property {(text: string, files?: Api.AttachedFile[]) => void} [onEdit]  Put a message into the composer.
  * @property {(text: string) => void} [onSend]
  * @property {(turn: TurnState) => Promise<void>} [onTakeBack]
  * @property {TurnState[]} queue  The turns that wait, if this is one of them and a person may change it.
@@ -101,7 +102,7 @@ function Turn(props) {
     data-far=${isFar || undefined}
     aria-label=${`Turn ${turn.turn}`}
   >
-    ${turn.prompt !== "" && html`<${Asked} ...${props} />`}
+    ${(turn.prompt !== "" || turn.attachments?.length) && html`<${Asked} ...${props} />`}
     ${turn.state === "queued" && !waits && !turn.held && html`<div class="answer"><${Status}>Sending…<//></div>`}
     ${turn.state !== "queued" && html`<${Answer} ...${props} />`}
   </article>`;
@@ -233,7 +234,7 @@ function Markdown({ text, isGrowing, isCut, chat }) {
 
 /** @param {Props} props */
 function Asked(props) {
-  const { turn } = props;
+  const { chat, turn } = props;
   const [isEdited, setEdited] = useState(false);
   const isQueued = turn.state === "queued";
   const queued = isQueued && html`<${Queued} ...${props} onEditHere=${() => setEdited(true)} />`;
@@ -252,7 +253,10 @@ function Asked(props) {
   const heading = other ? html`<bdi>${other}</bdi>` : own;
   return html`<div class="asked" data-by=${turn.by}>
     <h2 class=${other ? "said-by" : "offscreen"}>${heading}</h2>
-    <div class="said"><${Time} at=${turn.asked_at} /><${Prompt} text=${turn.prompt} /></div>
+    <${SentFiles} chat=${chat} files=${turn.attachments} />
+    <div class="said">
+      <${Time} at=${turn.asked_at} />${turn.prompt !== "" && html`<${Prompt} text=${turn.prompt} />`}
+    </div>
     ${queued}
   </div>`;
 }
@@ -405,15 +409,17 @@ function EditQueued({ chat, turn, onEdit, onClose }) {
 /**
  * A message that the server does not have yet.
  *
- * @param {{ message: UnsentMessage, onRetry: (message: UnsentMessage) => void, onEdit: (message: UnsentMessage) => void }} props
+ * @param {{ chat: string, message: UnsentMessage, onRetry: (message: UnsentMessage) => void,
+ *   onEdit: (message: UnsentMessage) => void }} props
  */
-export function Unsent({ message, onRetry, onEdit }) {
-  const { key, state, text, why } = message;
+export function Unsent({ chat, message, onRetry, onEdit }) {
+  const { key, state, text, why, attachments } = message;
   const edit = html`<button type="button" class="quiet" onClick=${() => onEdit(message)}>Edit</button>`;
   const isOnItsWay = state === "sending" || state === "accepted";
   return html`<article class="turn unsent" data-state=${state} data-key=${key} aria-label="Your message">
     <div class="asked">
-      <div class="said"><${Prompt} text=${text} /></div>
+      <${SentFiles} chat=${chat} files=${attachments} />
+      ${text !== "" && html`<div class="said"><${Prompt} text=${text} /></div>`}
       ${state === "waiting" && html`<div class="queued"><span>Waits for the connection</span>${edit}</div>`}
       ${
         state === "failed" &&
@@ -446,7 +452,7 @@ function Facts({ path, turn, isLast, remembers, onEdit, onSend }) {
     ${cost && html`<span>${cost}</span>`}
     ${completed && html`<${Time} at=${completed} />`}
     ${message && html`<${CopyButton} text=${message} label="Copy the reply" />`}
-    ${canRetry && html`<button type="button" class="quiet" onClick=${() => onEdit(turn.prompt)}>Ask again</button>`}
+    ${canRetry && html`<button type="button" class="quiet" onClick=${() => onEdit(turn.prompt, turn.attachments ?? [])}>Ask again</button>`}
     ${
       onSend &&
       isLast &&
