@@ -133,5 +133,6 @@ def test_a_drop_where_nothing_is_written(at: Open) -> None:
     thread = at("quick")
     thread.ask("hello")
     thread.turn(1).locator(".to-record").click()
+    expect(thread.page.locator(".record")).to_be_visible()
     assert give(thread.page, ".record", "dragover", PICTURE)
     assert give(thread.page, ".record", "drop", PICTURE)
