@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from push_service import Device
 from waiting import until
 
 from penstock.chat.people import persons
@@ -112,3 +113,21 @@ def test_a_machine_that_is_gone_for_good_is_removed(cluster: Cluster) -> None:
     gone.start()
     gone.prompt(chat, "again")
     assert [turn["outcome"] for turn in stays.settled(chat, 2)] == ["ok", "ok"]
+
+
+def test_where_a_browser_is_called_is_known_at_all(cluster: Cluster) -> None:
+    """The key that one machine makes is that of all, and what one is told ends with the login at another."""
+    one, other = cluster.machine("a", works=False), cluster.machine("b", works=False)
+    code = one.post("/api/link", {})["url"].partition("#code=")[2]
+    with at(one) as browser:
+        cookie = browser.post("/api/login", json={"code": code}).headers["set-cookie"].partition(";")[0]
+    device = Device("https://fcm.googleapis.com/fcm/send/abc")
+    body = {"endpoint": device.endpoint, "p256dh": device.p256dh, "auth": device.auth}
+    with at(one, Cookie=cookie) as here, at(other, Cookie=cookie) as there:
+        until(lambda: there.get("/api/about").status_code == 200)
+        key = here.post("/api/push/key", json={}).json()
+        assert there.post("/api/push/key", json={}).json() == key
+        assert there.post("/api/push", json=body).status_code == 204
+        assert here.post("/api/push/key", json={}).json() == key
+        assert here.delete("/api/push").status_code == 204
+        assert there.post("/api/push", json=body).status_code == 409

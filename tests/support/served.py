@@ -21,13 +21,16 @@ from penstock.chat.people.persons import PEOPLE, People
 from penstock.chat.people.spending import SPENDING, DailySpending
 from penstock.chat.runs.service import Runs
 from penstock.chat.service.limits import ServiceLimits
+from penstock.chat.service.push import Push
 from penstock.chat.service.service import Service
+from penstock.chat.store.protocol import clock
 from penstock.chat.store.sqlite import SqliteStore
 from penstock.chat.web.app import make_app
 from penstock.chat.web.auth import Logins
 from penstock.chat.web.broadcast import Watches
 from penstock.chat.web.handlers import Api
 from penstock.chat.web.metrics import Metrics
+from penstock.chat.web.push_api import SignedInSubscribers
 from penstock.chat.web.security import Security
 from penstock.chat.web.server import Server
 from penstock.chat.web.static import PageFiles
@@ -125,6 +128,8 @@ class Gateway:
         linger: float = 0.1,
         ping: float = 15.0,
         patience: float = 30.0,
+        push_hosts: Sequence[str] = (),
+        push_tls: ssl.SSLContext | None = None,
     ) -> None:
         found = settings.load(
             {"PENSTOCK_CONFIG": str(self.folder / "agents.toml"), "PENSTOCK_SANDBOX": "off"}, str(self.folder)
@@ -147,6 +152,7 @@ class Gateway:
                 default_agent="scripted",
                 spending=DailySpending(self.folder / SPENDING, self.logins.people),
                 data=self.folder,
+                push=Push(SignedInSubscribers(self.logins), hosts=push_hosts, now=clock, tls=push_tls),
             )
             await self.service.places.trust(self.root)
             self.watches = Watches(self.service, self.metrics, max_clients=max_clients, pace=pace, linger=linger)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
+from penstock.config.addresses import ADDRESSES
 from penstock.config.notify import NOTIFY, Webhook, mistakes
 from penstock.config.rules import ABOVE_0, MAX_EXACT_INTEGER, SECONDS, Rule, one_of, whole
 from penstock.config.run_keys import LEVELS, RUN, is_lower, is_smaller
@@ -74,6 +75,7 @@ SERVE: dict[str, Rule] = {
     "proxy_secret_file": _text,
     "turn_timeout": SECONDS,
     "turn_max_cost": ABOVE_0,
+    "push_hosts": ADDRESSES,
 }
 RUN_RULES: KeyPath = ("run", "rules")
 LOOP: dict[str, Rule] = {

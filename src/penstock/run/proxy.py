@@ -183,7 +183,7 @@ class Proxy:
         if not self._reach.allows(address):
             raise self._denial(address, f"this run may not connect to {address}")
         try:
-            found = await _resolved(address)
+            found = await resolved(address)
         except OSError as error:
             raise _Refused(502, f"{address.host} cannot be resolved: {error.strerror}") from error
         problem = f"{address.host} has no address"
@@ -285,7 +285,7 @@ def look_up(address: ServerAddress) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-async def _resolved(address: ServerAddress) -> list[str]:
+async def resolved(address: ServerAddress) -> list[str]:
     """Return what `look_up` returns.
 
     In a thread of its own, as the resolver may take long and cannot be stopped: nothing has to wait for it.

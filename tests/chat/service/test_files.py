@@ -6,12 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
+from pictures import gif, jpeg, png, webp
 
 from penstock.chat.errors import Invalid
 from penstock.chat.service import files
 from penstock.chat.service.files import NoSuchFile, UnreadableFile, read_picture, read_text
 
-PNG = b"\x89PNG\r\n\x1a\n rest"
+PNG = png()
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ def test_a_folder_that_is_replaced_meanwhile(root: Path, monkeypatch: pytest.Mon
         read_text(str(root), "src/app.ts", 0)
 
 
-@pytest.mark.parametrize("data", [b"GIF89a", b"GIF87a", PNG, b"\xff\xd8\xff\xe0", b"RIFF\x10\0\0\0WEBPVP8 "])
+@pytest.mark.parametrize("data", [PNG, gif(3, 2), jpeg(3, 2), webp(b"VP8X", 3, 2)])
 def test_a_picture_is_known_by_its_bytes(root: Path, data: bytes) -> None:
     """The name of a picture says nothing."""
     (root / "picture.html").write_bytes(data)
@@ -116,11 +117,12 @@ def test_a_picture_is_known_by_its_bytes(root: Path, data: bytes) -> None:
     assert media in ("image/gif", "image/png", "image/jpeg", "image/webp")
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"<svg xmlns='x' onload='hurt()'/>", b"<html>", b"RIFF\0\0\0\0WAVE", b"0000\0\0\0\0WEBP"]
-)
+NO_PICTURES = [b"", b"<svg xmlns='x' onload='hurt()'/>", b"<html>", b"\x89PNG\r\n\x1a\n", png(claims=(50_000, 50_000))]
+
+
+@pytest.mark.parametrize("data", NO_PICTURES)
 def test_what_is_no_picture(root: Path, data: bytes) -> None:
-    """SVG, HTML and everything else are not sent as pictures."""
+    """SVG, HTML, half of a picture, and one that would fill the memory are not sent as pictures."""
     (root / "picture.png").write_bytes(data)
     with pytest.raises(UnreadableFile):
         read_picture(str(root), "picture.png")

@@ -18,7 +18,8 @@ from standardwebhooks import WebhookVerificationError
 from waiting import until_true
 
 from penstock.chat.history.frames import TurnView
-from penstock.chat.service.webhooks import MAX_WAITING, TRY_SECONDS, Webhooks
+from penstock.chat.service.outgoing import TRY_SECONDS
+from penstock.chat.service.webhooks import MAX_WAITING, Webhooks
 from penstock.chat.store.rows import ChatRow
 from penstock.config.notify import Webhook
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pictures import png
 from served import Gateway
 
-PNG = b"\x89PNG\r\n\x1a\n rest"
+PNG = png()
 
 
 def test_files_of_the_directory(shared: Gateway) -> None:

@@ -28,7 +28,7 @@ CHATS = {"owner/private": ("", "private"), "ana/private": ("ana", "private"), "a
 ANYBODY = {"health", "ready", "log_in", "shared_chat", "shared_details", "shared_attachment"}
 SIGNED_IN = {
     "document", "log_out", "browsers", "revoke", "link", "about", "agents", "workspaces", "nodes", "chats", "find",
-    "list_runs", "list_shares", "models", "ui_stream",
+    "list_runs", "list_shares", "models", "ui_stream", "make_push_key", "subscribe", "unsubscribe",
 }  # fmt: skip
 WRITERS = {"create", "complete_chat", "ui_chat", "ui_chat_with", "ui_stop"}
 OWNERS = {

@@ -57,6 +57,11 @@ class SharedLogins:
         values = {"secrets": [it.secret for it in browsers], "times": [it.used_at for it in browsers]}
         await self._database.fetch(NOTE_USE, values)
 
+    async def put_push(self, browser: Browser) -> None:
+        """As `LoginStore.put_push`."""
+        push = None if browser.push is None else Jsonb(msgspec.to_builtins(browser.push))
+        await self._database.fetch(PUT_PUSH, {"secret": browser.secret, "push": push})
+
     async def put_code(self, code: bytes, seconds: float, by: str | None, person: str = OWNER) -> None:
         """As `LoginStore.put_code`."""
         await self._database.fetch(PUT_CODE, {"code": code, "seconds": seconds, "by": by, "person": person})
@@ -89,6 +94,8 @@ UPDATE browsers AS b SET used_at = u.used_at
 FROM unnest(%(secrets)s::text[], %(times)s::bigint[]) AS u (secret, used_at)
 WHERE b.secret = u.secret AND b.used_at < u.used_at
 """
+
+PUT_PUSH = "UPDATE browsers SET push = %(push)s WHERE secret = %(secret)s"
 
 PUT_CODE = """
 WITH old AS (DELETE FROM codes WHERE until <= clock_timestamp())

@@ -426,6 +426,13 @@ declare namespace Api {
     person?: string | null;
   }
 
+  interface NewPush {
+    endpoint: string;
+    p256dh: string;
+    auth: string;
+    on?: Array<"asks" | "ended">;
+  }
+
   interface NewShare {
     until?: number | null;
     details?: boolean;
@@ -557,6 +564,10 @@ declare namespace Api {
     key?: string | null;
     person?: string;
     attachments?: Array<AttachedFile> | null;
+  }
+
+  interface PushKey {
+    key: string;
   }
 
   interface QueueFrame {

@@ -14,7 +14,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from penstock.chat.errors import ChatError, Invalid
+from penstock.chat.errors import ChatError, ContentTooLarge, Invalid
+from penstock.chat.service.media import PICTURES, media_type_of
 
 MAX_PATH_BYTES = 4096
 """Bytes of the longest path, as Linux has it."""
@@ -30,15 +31,6 @@ SHOWN_LINES = 4000
 
 MAX_LINE_CHARACTERS = 2000
 """Characters that are sent of a line."""
-
-PICTURES = (
-    (b"\x89PNG\r\n\x1a\n", 0, "image/png"),
-    (b"\xff\xd8\xff", 0, "image/jpeg"),
-    (b"GIF87a", 0, "image/gif"),
-    (b"GIF89a", 0, "image/gif"),
-    (b"WEBP", 8, "image/webp"),
-)
-"""First bytes of pictures, where they are, and the media type. SVG is a program, and is not a picture here."""
 
 
 class NoSuchFile(ChatError):
@@ -98,9 +90,12 @@ def read_picture(root: str, path: str, hidden: Iterable[str] = ()) -> tuple[byte
         UnreadableFile: it is not a picture, or too large.
     """
     _, data = _read(root, path, MAX_PICTURE_BYTES, hidden)
-    for begin, at, media in PICTURES:
-        if data.startswith(begin, at) and (media != "image/webp" or data.startswith(b"RIFF")):
-            return data, media
+    try:
+        media = media_type_of(data)
+    except ContentTooLarge as error:
+        raise UnreadableFile(error.what, expected=error.expected) from error
+    if media in PICTURES:
+        return data, media
     raise UnreadableFile("the file is not a picture", expected="PNG, JPEG, GIF or WebP")
 
 

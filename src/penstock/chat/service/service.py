@@ -42,6 +42,7 @@ from penstock.chat.service.log.chat_log import ChatLog
 from penstock.chat.service.node_work import NodeWork
 from penstock.chat.service.nodes import ThisNode
 from penstock.chat.service.places import Places
+from penstock.chat.service.push import Push
 from penstock.chat.service.shared import Shared
 from penstock.chat.service.shares import Shares
 from penstock.chat.service.slots import Slots
@@ -130,6 +131,7 @@ class Service:
         url: str = "",
         spending: DailySpending | None = None,
         data: Path | None = None,
+        push: Push | None = None,
     ) -> Service:
         """Recover the chats of the store: end and mark turns that a crash cut off, and continue with those that wait.
 
@@ -139,7 +141,7 @@ class Service:
         `this_node`: the turns that this process works on; None: all. `hidden`: files and directories that confined
         agents do not see. `url`: address of the server, for the links of webhooks; "" for none.
         `spending`: what persons have spent today; None: they have no limits. `data`: the data directory, in which
-        agents read attachments; None: the default one.
+        agents read attachments; None: the default one. `push`: calls to browsers; None: none.
 
         Raises:
             StoreFailed: the store cannot be read.
@@ -165,7 +167,7 @@ class Service:
         )
         webhooks = Webhooks(config.webhooks, url=url, now=now)
         shared = Shared(store, limits, starter.run, now, history, this_node, Slots(limits.max_runs), webhooks, folders)
-        shared.spending = spending or DailySpending()
+        shared.spending, shared.push = spending or DailySpending(), push
         service = cls(shared, starter, workspaces, sleep)
         service._hidden = hidden
         subscription = store.subscribe()
@@ -190,6 +192,13 @@ class Service:
             task.cancel()
         await self._chats.close()
         await self._shared.webhooks.close()
+        if self._shared.push is not None:
+            await self._shared.push.close()
+
+    @property
+    def push(self) -> Push | None:
+        """Calls to browsers; None if there are none."""
+        return self._shared.push
 
     # --- reading ---
 

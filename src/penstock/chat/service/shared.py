@@ -13,6 +13,7 @@ from penstock.chat.service.agents.attached import AttachmentFolders, PlacedFile
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.nodes import ThisNode
+from penstock.chat.service.push import Push
 from penstock.chat.service.slots import Slots
 from penstock.chat.service.webhooks import Webhooks
 from penstock.chat.store.protocol import ChatStore
@@ -38,6 +39,8 @@ class Shared(msgspec.Struct):
     """Slots: one for each agent that may be at work."""
     webhooks: Webhooks
     folders: AttachmentFolders
+    push: Push | None = None
+    """Calls to browsers; None if there are none."""
     spending: DailySpending = msgspec.field(default_factory=DailySpending)
     counters: Counters = msgspec.field(default_factory=Counters)
     changed: asyncio.Event = msgspec.field(default_factory=asyncio.Event)

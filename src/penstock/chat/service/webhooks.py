@@ -21,21 +21,13 @@ import msgspec
 
 from penstock import events as ev
 from penstock.chat.history.frames import TurnView
+from penstock.chat.service.outgoing import SentOnce, post, repeat
 from penstock.chat.store.rows import ChatRow
 from penstock.config.notify import Webhook
 from penstock.sinks.sanitize import clean_line
 
-TRY_SECONDS = (0.0, 5.0, 30.0, 120.0, 600.0)
-"""Seconds before each try of a message: a receiver that is started again is there within some minutes."""
-
-ANSWER_SECONDS = 10.0
-"""Seconds in which a receiver has to answer."""
-
 MAX_WAITING = 100
 """Messages of one webhook that wait for an answer or for their next try; a further one is dropped."""
-
-TRY_AGAIN = frozenset({408, 425, 429})
-"""Statuses below 500 after which a message is tried again: the receiver asks for it."""
 
 SECRET_PREFIX = "whsec_"
 """Beginning of a secret that is written in base64."""
@@ -118,13 +110,13 @@ class Webhooks:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _message(self, hook: Webhook, chat: ChatRow, turn: TurnView, kind: Occasion) -> Happened:
-        agent, directory = clean_line(turn.agent or chat.agent), clean_line(chat.cwd.rstrip("/").rpartition("/")[2])
+        agent, directory = named(chat, turn)
         outcome = turn.outcome if kind == "ended" else None
         base = hook.link or self._url
         return Happened(
             type=kind,
             at=self._now(),
-            text=f"{agent} {'asks' if kind == 'asks' else WORDS.get(outcome, 'has ended')} in {directory or '/'}",
+            text=sentence(chat, turn, kind),
             chat=chat.id,
             turn=turn.turn,
             agent=agent,
@@ -135,38 +127,25 @@ class Webhooks:
 
     async def _send(self, hook: Webhook, message: Happened) -> None:
         body = message.text.encode() if hook.format == "ntfy" else msgspec.json.encode(message)
-        why = ""
-        for seconds in TRY_SECONDS:
-            if seconds:
-                await self._sleep(seconds)
-            why, is_final = await self._try(hook, message, body)
-            if not why:
-                return
-            if is_final:
-                break
-        _log.warning("webhook %s: %s; the message is lost: %s", host_of(hook), why, message.text)
 
-    async def _try(self, hook: Webhook, message: Happened, body: bytes) -> tuple[str, bool]:
-        """Make one request. Return why it failed ("" if it did not), and whether another try cannot help."""
-        import httpx  # only a server with webhooks needs it
+        async def attempt() -> SentOnce:
+            return await post(hook.url, body, headers_of(hook, message, body, self._now() // 1000))
 
-        headers = headers_of(hook, message, body, self._now() // 1000)
-        try:
-            async with (
-                asyncio.timeout(ANSWER_SECONDS),
-                httpx.AsyncClient(follow_redirects=False, timeout=ANSWER_SECONDS) as client,
-                client.stream("POST", hook.url, content=body, headers=headers) as answer,
-            ):
-                status = answer.status_code  # the body is not read
-        except (httpx.HTTPError, TimeoutError, OSError) as error:
-            return f"no answer ({type(error).__name__})", False
-        except (httpx.InvalidURL, ValueError) as error:
-            return f"no request can be made ({type(error).__name__})", True
-        if 200 <= status < 300:
-            return "", True
-        if 300 <= status < 400:
-            return f"the answer is a redirect ({status}), which is not followed", True
-        return f"the answer is status {status}", status < 500 and status not in TRY_AGAIN
+        result = await repeat(attempt, self._sleep)
+        if result.problem:
+            _log.warning("webhook %s: %s; the message is lost: %s", host_of(hook), result.problem, message.text)
+
+
+def named(chat: ChatRow, turn: TurnView) -> tuple[str, str]:
+    """Return the agent of a turn and the last part of its directory, each as one line without control characters."""
+    return clean_line(turn.agent or chat.agent), clean_line(chat.cwd.rstrip("/").rpartition("/")[2])
+
+
+def sentence(chat: ChatRow, turn: TurnView, kind: Occasion) -> str:
+    """Return what happened as a sentence for people. It never has a prompt, a reply or a command."""
+    agent, directory = named(chat, turn)
+    verb = "asks" if kind == "asks" else WORDS.get(turn.outcome, "has ended")
+    return f"{agent} {verb} in {directory or '/'}"
 
 
 def headers_of(hook: Webhook, message: Happened, body: bytes, seconds: int) -> dict[str, str]:

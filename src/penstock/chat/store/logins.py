@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
 from penstock.chat.history.entries import OWNER
+
+
+class PushSubscription(msgspec.Struct, frozen=True, kw_only=True):
+    """Address at which a browser is called while its page is closed."""
+
+    key: str
+    """Private key that signs the calls of this browser, in base64url. Its push service knows the public one."""
+    endpoint: str = ""
+    """Secret address at the push service of the browser's maker; "" until the browser has subscribed."""
+    p256dh: str = ""
+    """Public key of the browser, in base64url: only it can read the calls."""
+    auth: str = ""
+    """Secret of the browser, in base64url, that is part of each call's key."""
+    on: tuple[Literal["asks", "ended"], ...] = ()
+    """Occasions on which it is called."""
+    contact: str = ""
+    """Address of the page, which push services may want to know."""
 
 
 class Browser(msgspec.Struct):
@@ -24,6 +41,8 @@ class Browser(msgspec.Struct):
     used_at: int
     person: str = OWNER
     """Person who signed in."""
+    push: PushSubscription | None = None
+    """Where it is called; None if it never wanted to be. It ends with the login."""
 
 
 class KnownLogins(NamedTuple):
@@ -60,6 +79,10 @@ class LoginStore(Protocol):
 
     async def note_use(self, browsers: Sequence[Browser]) -> None:
         """Store when these browsers were used last. One that was removed meanwhile is not added again."""
+        ...
+
+    async def put_push(self, browser: Browser) -> None:
+        """Store where this browser is called, `browser.push`. One that was removed meanwhile is not added again."""
         ...
 
     async def put_code(self, code: bytes, seconds: float, by: str | None, person: str = OWNER) -> None:

@@ -24,7 +24,7 @@ import msgspec
 
 from penstock.chat.history.entries import OWNER
 from penstock.chat.store.database import sync_folder
-from penstock.chat.store.logins import Browser, LoginStore
+from penstock.chat.store.logins import Browser, LoginStore, PushSubscription
 from penstock.chat.store.protocol import StoreFailed
 from penstock.chat.web.errors import StoreUnavailable
 from penstock.errors import UsageError
@@ -178,6 +178,28 @@ class Browsers:
             await self._keep([browser, *self.listed()[: MAX_BROWSERS - 1]])
         return cookie
 
+    async def set_push(self, browser: Browser, push: PushSubscription | None) -> None:
+        """Store where a browser is called, if it is still signed in.
+
+        Raises:
+            StoreUnavailable: it cannot be stored.
+        """
+        async with self._changing:
+            known = self._known.get(browser.secret)
+            if known is None:
+                return
+            before, known.push = known.push, push
+            try:
+                if self._shared is not None:
+                    await self._shared.put_push(known)
+                else:
+                    await self._keep(self.listed())
+            except BaseException as error:
+                known.push = before
+                if isinstance(error, StoreFailed):
+                    raise StoreUnavailable(error.what) from error
+                raise
+
     async def sign_out(self, gone: Collection[Browser]) -> None:
         """Sign these browsers out and end their streams. On return, the file no longer has them.
 
@@ -212,6 +234,7 @@ class Browsers:
                 known = self._known.get(browser.secret)
                 if known is not None:
                     known.used_at = max(known.used_at, browser.used_at)
+                    known.push = browser.push
             self._replace({it.secret: self._known.get(it.secret, it) for it in found.browsers})
         return found.tokens
 

@@ -32,7 +32,7 @@ from penstock.chat.service.share_view import SHARED, MadeShare, view_of
 from penstock.chat.store.database import free_bytes
 from penstock.chat.store.logins import Browser
 from penstock.chat.store.search import MAX_KEY
-from penstock.chat.web import metrics, schemas, shares
+from penstock.chat.web import metrics, push_api, schemas, shares
 from penstock.chat.web.broadcast import WatchedLog, Watches
 from penstock.chat.web.browsers import name_of
 from penstock.chat.web.callers import depth_of_caller
@@ -210,6 +210,20 @@ class Api:
     def _with_cookie(self, value: str, *, secure: bool) -> Response:
         cookie = self.security.set_cookie(value, secure=secure)
         return Response(status_code=204, headers={**NO_STORE, "Set-Cookie": cookie})
+
+    async def make_push_key(self, request: Request, body: schemas.NoBody) -> Response:
+        """Return the key for calls of this browser."""
+        return _json(await push_api.make_key(self.security.logins, request))
+
+    async def subscribe(self, request: Request, body: schemas.NewPush) -> Response:
+        """Call this browser from now on."""
+        await push_api.subscribe(self.security.logins, self.service.push, request, body)
+        return Response(status_code=204, headers=NO_STORE)
+
+    async def unsubscribe(self, request: Request) -> Response:
+        """Call this browser no more."""
+        await push_api.unsubscribe(self.security.logins, request)
+        return Response(status_code=204, headers=NO_STORE)
 
     async def link(self, request: Request, body: schemas.NewLink) -> Response:
         """Make a one-time link to the address that the request was sent to, for the person or, by an owner, another."""

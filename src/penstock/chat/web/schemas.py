@@ -73,6 +73,15 @@ class Logout(Body, frozen=True):
     everywhere: bool = False
 
 
+class NewPush(Body, frozen=True):
+    """Subscription of a browser at its push service, as `PushSubscription` of the browser has it."""
+
+    endpoint: str
+    p256dh: str
+    auth: str
+    on: tuple[Literal["asks", "ended"], ...] = ("asks", "ended")
+
+
 class Trust(Body, frozen=True):
     """Directory to trust."""
 
@@ -331,6 +340,13 @@ class About(msgspec.Struct, frozen=True):
     """Name of this node; null if there is one machine."""
     several: bool = False
     """True if the server has more people than its owner."""
+
+
+class PushKey(msgspec.Struct, frozen=True):
+    """Key by which a push service knows the calls of this server for one browser."""
+
+    key: str
+    """`applicationServerKey` of the subscription, in base64url."""
 
 
 class Link(msgspec.Struct, frozen=True):

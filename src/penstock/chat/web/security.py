@@ -48,8 +48,9 @@ READING = ("GET", "HEAD")
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'; trusted-types dompurify"
+    "font-src 'self'; manifest-src 'self'; worker-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types dompurify penstock-worker"
 )
 """Content security policy of the page; `{scripts}` are the sources of its scripts."""
 

@@ -25,12 +25,15 @@ from penstock.chat.people.persons import PEOPLE, People
 from penstock.chat.people.spending import SPENDING, DailySpending
 from penstock.chat.runs.service import Runs
 from penstock.chat.service.limits import Retention, ServiceLimits
+from penstock.chat.service.push import Push
 from penstock.chat.service.service import Service
+from penstock.chat.store.protocol import clock
 from penstock.chat.web.app import make_app
 from penstock.chat.web.auth import TOKEN_VARIABLE, Logins, check_token, make_token, read_token
 from penstock.chat.web.broadcast import Watches
 from penstock.chat.web.handlers import Api
 from penstock.chat.web.metrics import Metrics
+from penstock.chat.web.push_api import SignedInSubscribers
 from penstock.chat.web.security import Security
 from penstock.chat.web.server import MAX_CONNECTIONS, Server
 from penstock.chat.web.sockets import Place, listen, listen_at_path
@@ -246,6 +249,7 @@ async def _serve(
             url=place.url,
             spending=DailySpending(data / SPENDING, people),
             data=data,
+            push=Push(SignedInSubscribers(logins), hosts=config.serve("push_hosts") or (), now=clock),
         )
         following = asyncio.create_task(logins.follow())
         try:

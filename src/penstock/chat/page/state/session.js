@@ -4,7 +4,8 @@ import { api, messageOf, onSignedOut, statusOf } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
 import { listNodes, refresh, refreshForReturn, setLists } from "./chats.js";
 import { beginNotifications } from "./notifications.js";
-import { applyAddress, openListed, signedOut } from "./router.js";
+import { forgetPush, listenForCalls, renewPush } from "./push.js";
+import { applyAddress, go, openListed, signedOut } from "./router.js";
 import { set, state } from "./store.js";
 import { markSeen } from "./unread.js";
 
@@ -23,6 +24,7 @@ export async function begin() {
     refreshForReturn();
   });
   beginNotifications(openListed);
+  listenForCalls(go);
   window.addEventListener("online", () => refresh());
   await signInByAddress();
 }
@@ -57,6 +59,7 @@ export async function signIn(text) {
 /** Sign out this browser, or all that there are. */
 export async function signOut({ everywhere = false } = {}) {
   await api.logout(everywhere);
+  forgetPush();
   signedOut();
   set({ chats: null, runs: [] });
 }
@@ -68,6 +71,7 @@ async function load() {
     set({ signedIn: true, problem: "", about, agents, nodes });
     setLists(chats, runs);
     outbox.wake();
+    renewPush();
     applyAddress(); // what the address names could not be asked for before
   } catch (error) {
     if (statusOf(error) === UNAUTHORIZED) {

@@ -1,6 +1,5 @@
 // The whole page: the list of chats, and what the address names.
 
-import { Lazy } from "../components/lazy.js";
 import { html, Icon, useEffect } from "../components/ui.js";
 import { showAttention } from "../state/attention.js";
 import { shownFile } from "../state/files.js";
@@ -14,11 +13,10 @@ import { Loading, Missing, SignedOut } from "./status-pages.js";
 const DetailsPage = lazy(async () => (await import("./details.js")).DetailsPage);
 const RunDetailsPage = lazy(async () => (await import("./details.js")).RunDetailsPage);
 const RunPage = lazy(async () => (await import("./run.js")).RunPage);
+const FilePane = lazy(async () => (await import("./file-pane.js")).FilePane, { isBeside: true });
 const Dialogs = lazy(async () => (await import("./dialogs.js")).Dialogs, { isBeside: true });
 
 /** @typedef {import("../state/store.js").State} State */
-
-const filePane = async () => (await import("./file-pane.js")).FilePane;
 
 /** @param {{ app: State }} props */
 function Page({ app }) {
@@ -73,7 +71,7 @@ export function App() {
         </button>
         <${Page} app=${app} />
       </main>
-      ${file && html`<${Lazy} load=${filePane} props=${{ file }} />`}
+      ${file && html`<${FilePane} file=${file} />`}
     </div>
     ${app.dialog && html`<${Dialogs} app=${app} />`}
   `;

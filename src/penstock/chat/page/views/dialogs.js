@@ -15,6 +15,7 @@ import {
 import { api } from "../net/api.js";
 import { allowAndGoOn, changeChat, deleteChat, deleteSelected } from "../state/actions.js";
 import { hasSound, notifying, setNotifying, setSound } from "../state/notifications.js";
+import { canPush, pushedFor, setPushedFor } from "../state/push.js";
 import { selected } from "../state/selection.js";
 import { signOut } from "../state/session.js";
 import { agentOf, chatOf, closeDialog, hasMachines, machineOf, openDialog } from "../state/store.js";
@@ -508,9 +509,37 @@ function Notifications() {
         onChange=${withChecked(setSound)}
       /><span>With the system's sound</span>
     </label>
+    <${Pushed} />
     <${Wrong}>${error}<//>
   <//>`;
 }
+
+/** The switches for calls while the page is closed. */
+function Pushed() {
+  const [isBusy, error, run] = useAsync();
+  const on = pushedFor();
+  if (!canPush()) return html`<p class="side-note">${NO_PUSH}</p>`;
+  const change = (/** @type {import("../state/push.js").Occasion} */ occasion) => (/** @type {boolean} */ isOn) =>
+    run(() => setPushedFor(isOn ? [...on, occasion] : on.filter((it) => it !== occasion)));
+  const choice = (/** @type {import("../state/push.js").Occasion} */ occasion, /** @type {string} */ text) =>
+    html`<label class="switch">
+      <input
+        type="checkbox"
+        checked=${on.includes(occasion)}
+        disabled=${isBusy}
+        onChange=${withChecked(change(occasion))}
+      /><span>${text}</span>
+    </label>`;
+  return html`<fieldset class="plain">
+    <legend>While the page is closed, call this device</legend>
+    ${choice("asks", "When a chat of yours asks you")}${choice("ended", "When its turn has ended")}
+    <p class="side-note">The call has the agent and the directory, and goes through your browser's maker, who cannot read it.</p>
+    <${Wrong}>${error}<//>
+  </fieldset>`;
+}
+
+const NO_PUSH =
+  "This browser cannot be called while the page is closed. Most can over https; on an iPhone, add the page to the home screen first.";
 
 function Help() {
   const key = (/** @type {string} */ name) => (name === "+" ? " + " : html`<kbd>${name}</kbd> `);

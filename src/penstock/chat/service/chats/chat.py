@@ -394,11 +394,13 @@ class Chat:
         self._runner.apply(timeline)
 
     def _announce(self, timeline: Timeline) -> None:
-        """Announce to the webhooks what has happened since the last call."""
+        """Announce to webhooks and browsers what has happened since the last call."""
         before, self._announced = self._announced, decisions.announced(timeline)
         if before is not None:
             for turn, happened in decisions.happened(before, timeline):
                 self._shared.webhooks.announce(self.row, turn, happened)
+                if self._shared.push is not None:
+                    self._shared.push.announce(self.row, turn, happened)
 
     # --- the turns ---
 
