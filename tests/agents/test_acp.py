@@ -131,7 +131,7 @@ def test_it_opens_a_session_and_prompts() -> None:
     assert (first["method"], first["params"]["protocolVersion"], first["params"]["clientCapabilities"]) == (
         "initialize",
         1,
-        {},
+        {"elicitation": {"form": {}}, "session": {"notices": {}, "compaction": {}}},
     )
     assert talk.said() == []
     [new] = talk.hear(opening(first=first["id"])[0])

@@ -19,6 +19,7 @@ from penstock.agents._json import as_dict, as_list, text_of, text_or
 from penstock.agents.acp.calls import AcpCall, changes_asked, paths_asked, question_of
 from penstock.agents.acp.causes import AUTH_REQUIRED, cause_of
 from penstock.agents.acp.end import ended, reason_of
+from penstock.agents.acp.forms import CANCELLED, DECLINED, PendingForm, read_form
 from penstock.agents.acp.inputs import lacking_input, mcp_servers, prompt_blocks
 from penstock.agents.acp.permissions import PendingPermission, option_id
 from penstock.agents.acp.setup import (
@@ -56,6 +57,9 @@ MAX_NAME_CHARS = 64
 """Characters of an agent's own name that are kept."""
 
 METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
+
+CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}}, "session": {"notices": {}, "compaction": {}}}
+"""What Penstock can show: forms, notices and compactions. It lends no files and no terminal."""
 
 _PRIVATE = ("_", "$/", "craft/")
 """Beginnings of the methods that any agent uses only with its own clients."""
@@ -115,6 +119,7 @@ class Acp:
         self._cancelling = False
         self._rejected = False  # a permission, which ends the turn of some agents
         self._questions: dict[str, PendingPermission] = {}
+        self._forms: dict[str, PendingForm] = {}  # by the id of each question that waits
         self._withdrawn: list[str] = []  # questions that the cancel withdrew
         self._updates = SessionUpdates()
         self._version: str | None = None
@@ -137,17 +142,22 @@ class Acp:
             self._send_request(
                 ClientRequest.INITIALIZE,
                 "initialize",
-                {"protocolVersion": PROTOCOL_VERSION, "clientCapabilities": {}, "clientInfo": who},
+                {"protocolVersion": PROTOCOL_VERSION, "clientCapabilities": CAPABILITIES, "clientInfo": who},
             )
         out, self._lines = b"".join(self._lines), []
         return out
 
     def answer(self, answer: Answer) -> Sequence[Update]:
-        """Answer a permission by the id of an option. Without one it is rejected, or cancelled if nothing rejects.
+        """Answer a permission by the id of an option, or a field of a form by an option or in words.
+
+        A permission without an option is rejected, or cancelled if nothing rejects. The answers of a form are sent
+        together; it is declined if one that it needs is missing.
 
         Raises:
             KeyError: no such question is waiting.
         """
+        if answer.id in self._forms:
+            return self._filled(answer)
         question = self._questions.pop(answer.id)
         option = question.option(answer.option)
         outcome = {"outcome": "cancelled"} if option is None else _selected(option)
@@ -168,6 +178,8 @@ class Acp:
             self._send({"id": question.id, "result": {"outcome": {"outcome": "cancelled"}}})
             self._withdrawn.append(id)
         self._questions.clear()
+        while self._forms:
+            self._withdrawn += self._drop(next(iter(self._forms.values())), CANCELLED)
         return True
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -201,10 +213,14 @@ class Acp:
     def _called(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> Sequence[Update]:
         if method == "session/update":
             return self._updated(params)
+        if method == "$/cancel_request":
+            return self._withdraw(params.get("requestId"))
         if "id" not in message:
             return () if method.startswith((*_PRIVATE, *self._updates.quirks.private_methods)) else (Unknown(method),)
         if method == "session/request_permission":
             return self._questioned(message["id"], params)
+        if method == "elicitation/create":
+            return self._form_asked(message["id"], params)
         self._reject(message["id"], METHOD_NOT_FOUND, f"this client has no method {method[:200]!r}")
         return ()
 
@@ -444,6 +460,51 @@ class Acp:
             return (*updates, Notice("permission", f"allowed: {asked}", lane=call.lane))
         self._questions[str(id)] = question
         return (*updates, question.as_update(str(id), asked, changes_asked(call, patch)))
+
+    # --- forms -------------------------------------------------------------------------------------------
+
+    def _form_asked(self, id: Any, params: dict[str, Any]) -> Sequence[Update]:
+        """Translate a form into the questions of its fields; decline one that cannot be shown."""
+        self._note_meta(params)
+        name = str(id)
+        form = read_form(id, name, params)
+        if self._cancelling:
+            self._send({"id": id, "result": CANCELLED})
+            return ()
+        if form is None or any(one in self._forms or one in self._questions for one in form.fields):
+            self._send({"id": id, "result": DECLINED})
+            return (Notice("status", "a form of the agent cannot be shown here, and was declined", "warning"),)
+        self._forms.update(dict.fromkeys(form.fields, form))
+        return (*self._updates.begin(form.call_id), *form.questions)
+
+    def _filled(self, answer: Answer) -> Sequence[Update]:
+        form = self._forms.pop(answer.id)
+        given = Answer(answer.id, answer.by, answer.option, answer.text)
+        result, why = form.take(answer)
+        if result is None:
+            return (given,)
+        left = [Answer(id, "withdrawn") for id in self._drop(form, result)]
+        return (given, *left, *([Notice("status", why, "warning")] if why else []))
+
+    def _drop(self, form: PendingForm, result: dict[str, Any]) -> list[str]:
+        """Answer a form; return the ids of its questions that waited."""
+        self._send({"id": form.id, "result": result})
+        waiting = form.open
+        for id in waiting:
+            self._forms.pop(id, None)
+        return waiting
+
+    def _withdraw(self, id: Any) -> Sequence[Update]:
+        """Withdraw the questions of a request that the agent cancels."""
+        form = next((form for form in self._forms.values() if form.id == id), None)
+        if form is not None:
+            return [Answer(one, "withdrawn") for one in self._drop(form, CANCELLED)]
+        question = self._questions.get(str(id))
+        if question is None or question.id != id:
+            return ()
+        del self._questions[str(id)]
+        self._send({"id": id, "result": {"outcome": {"outcome": "cancelled"}}})
+        return (Answer(str(id), "withdrawn", lane=question.call.lane),)
 
     def _may_edit(self, call: AcpCall, patch: dict[str, Any]) -> bool:
         """Return whether a call only changes files that the agent may change without a question."""

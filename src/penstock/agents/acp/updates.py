@@ -38,6 +38,7 @@ from penstock.updates import (
 _SILENT = frozenset(
     {
         "available_commands_update",
+        "compaction_summary_chunk",
         "config_option_update",
         "current_mode_update",
         "plan_removed",
@@ -103,6 +104,10 @@ class SessionUpdates:
             return self._planned(update)
         if kind == "usage_update":
             return self._used(update)
+        if kind == "notice":
+            return self._notice(update)
+        if kind == "compaction_update":
+            return self._compacted(update)
         lane = self._sub_agents.marked(update)
         return (Unknown(f"session/update/{kind}", text_of(update.get("content")) or None, lane),)
 
@@ -135,6 +140,30 @@ class SessionUpdates:
             return ()
         self.turns += 1
         return (Work(self._background.pop(0), on=False),)
+
+    def _notice(self, update: dict[str, Any]) -> Sequence[Update]:
+        words = [text_of(update.get(key)).strip() for key in ("title", "description")]
+        severity = update.get("severity")
+        level: Level = "error" if severity == "error" else "warning" if severity == "warning" else "info"
+        lane = self._sub_agents.marked(update)
+        return (Notice("status", ": ".join(filter(None, words)) or "a notice without words", level, lane),)
+
+    def _compacted(self, update: dict[str, Any]) -> Sequence[Update]:
+        """Translate the state of a compaction, whose end is a notice: the model then goes on in another message."""
+        status, why = update.get("status"), text_of(update.get("error")).strip()
+        if status not in ("completed", "failed"):
+            return ()
+        if None in self._messages:
+            self._counted.add(None)
+        if status == "completed":
+            return (Notice("compaction", "the context was compacted"),)
+        return (Notice("compaction", f"the context could not be compacted{f': {why}' if why else ''}", "warning"),)
+
+    def begin(self, call_id: str | None) -> Sequence[Update]:
+        """Return the call that a form belongs to, if it was only announced."""
+        begun = self._calls.begin(call_id)
+        self._note(begun)
+        return begun
 
     def _launched(self, update: dict[str, Any]) -> Sequence[Update]:
         """Return the start of background work that a call reports as its result."""
