@@ -159,6 +159,8 @@ class RouteFacts(msgspec.Struct, frozen=True):
     """The number of actions that were denied is known at the end of the run."""
     resume_warning: str = ""
     """Sentence about conversations that the agent loses when they are resumed, and about what to do."""
+    loses_sessions: bool = False
+    """The agent may lose a conversation that is resumed: a chat sends its earlier messages along instead."""
     needs_answers: bool = False
     """The agent asks on this route before it acts, so it is the default only if somebody can answer."""
     signs: tuple[Sign, ...] = ()

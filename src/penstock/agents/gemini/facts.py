@@ -57,6 +57,7 @@ FACTS = AgentFacts(
             counts_refused=True,
             resume_warning="gemini loses a conversation that is resumed over ACP in the minute in which it began; "
             "--route exec resumes it at any time",
+            loses_sessions=True,
             tags=ACP_TAGS,
             source=KindSource(files=_FILES, patterns=ACP_SOURCE),
         ),

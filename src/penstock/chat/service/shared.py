@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from penstock.chat.errors import ShuttingDown
+from penstock.chat.history.frames import TurnView
 from penstock.chat.people.spending import DailySpending
 from penstock.chat.service.agents.attached import AttachmentFolders, PlacedFile
 from penstock.chat.service.counters import Counters
@@ -27,9 +28,9 @@ class Shared(msgspec.Struct):
 
     store: ChatStore
     limits: ServiceLimits
-    run: Callable[[ChatRow, str, float | None, Sequence[PlacedFile]], Run]
-    """Function that makes a run of a prompt, with a limit of its cost and attachments; it raises what `Agent.run`
-    raises, or an error for the caller."""
+    run: Callable[[ChatRow, str, float | None, Sequence[PlacedFile], Sequence[TurnView]], Run]
+    """Function that makes a run of a prompt, with a limit of its cost, attachments and the turns before. It raises
+    what `Agent.run` raises, or an error for the caller."""
     now: Callable[[], int]
     """Clock: milliseconds since 1970."""
     history: History | None

@@ -16,8 +16,10 @@ from msgspec.structs import replace
 
 from penstock.adapter import Feature
 from penstock.agents.registry import AGENTS
+from penstock.chat.history.frames import TurnView
 from penstock.chat.service.agents.attached import AttachmentFolders, PlacedFile, given_files
 from penstock.chat.service.agents.offered import Agents
+from penstock.chat.service.agents.transcript import with_transcript
 from penstock.chat.service.agents.workspaces import Workspaces
 from penstock.chat.store.rows import ChatRow
 from penstock.config.settings import FILE_NAME, Config
@@ -84,9 +86,16 @@ class Starter:
         self._folders = folders
 
     def run(
-        self, chat: ChatRow, prompt: str, max_cost: float | None = None, attachments: Sequence[PlacedFile] = ()
+        self,
+        chat: ChatRow,
+        prompt: str,
+        max_cost: float | None = None,
+        attachments: Sequence[PlacedFile] = (),
+        earlier: Sequence[TurnView] = (),
     ) -> Run:
         """Return a run of a prompt, not started yet. `max_cost`: limit of its cost, if the agent can be stopped at one.
+
+        `earlier` are the turns before, which are sent along to an agent that would lose the conversation.
 
         Raises:
             UsageError: the agent cannot do it or may not be started, or its directory has changed.
@@ -106,10 +115,11 @@ class Starter:
             has_tools=_has_tools(chat.agent),
         )
         below = max(chat.depth, depth(self._environ)) + 1
+        loses = self.agents.loses_sessions(chat.agent, chat.allow)
         return Agent(chat.agent, {}, self._config).run(
-            given.prompt,
+            with_transcript(earlier, given.prompt) if loses else given.prompt,
             files=given.files,
-            session_id=chat.session_id if self.agents.resumes(chat.agent) else None,
+            session_id=chat.session_id if self.agents.resumes(chat.agent) and not loses else None,
             model=chat.model,
             ask=True,
             allow=chat.allow,

@@ -203,6 +203,13 @@ class Agents:
             return entry.default.resume
         return name in self._others or own.protocol == "acp" or any("{session_id}" in it for it in own.command or ())
 
+    def loses_sessions(self, name: str, allow: adapter.Allow) -> bool:
+        """Return whether a conversation that a run of it resumes, at a level, may be lost."""
+        if name.partition("/")[0] not in registry.AGENTS:
+            return False
+        _, route = self._route(name, allow)
+        return registry.AGENTS[name.partition("/")[0]].routes[route].loses_sessions
+
     def _listed(self) -> Iterator[AgentView]:
         for name in self._names:
             entry, own = registry.AGENTS.get(name), self._config.agent(name)

@@ -117,12 +117,14 @@ class TurnLoop:
             cost = self._cost = TurnCost(view.person, self._shared.limits.max_turn_cost, self._shared.spending, chat)
             if cost.most == 0:  # it was queued before the limit was reached
                 return [began, TurnEnded(view.turn, "cancelled", cost.reason)]
+            begun = [it for it in timeline.turns.values() if it.began_at is not None]
+            earlier = sorted(begun, key=lambda it: (it.began_at, it.turn))
             try:
-                run = self._shared.run(chat, view.prompt, cost.most, _found(placed, view))
+                run = self._shared.run(chat, view.prompt, cost.most, _found(placed, view), earlier)
             except Exception as error:
                 return [began, TurnEnded(view.turn, "error", _reason(error))]
             made = TurnRun(run, view.turn)
-            return [replace(began, mark=run.mark)]
+            return [replace(began, session_id=run.spec.session_id, mark=run.mark)]
 
         await self._log.write(make)
         while lacking:
