@@ -94,15 +94,26 @@ def test_the_same_message_is_the_same_turn(gateway: Gateway) -> None:
     assert len(turns(gateway)) == 2
 
 
+def test_files_go_with_a_message(gateway: Gateway) -> None:
+    """A file part with its data is a file of the turn; the message needs no text."""
+    file = {"type": "file", "url": "data:text/plain;base64,YSBub3Rl", "mediaType": "text/plain", "filename": "n.txt"}
+    answer = post(gateway, {"id": "u1", "role": "user", "parts": [file]})
+    assert answer.status_code == 200, answer.text
+    with gateway.client() as one:
+        (chat,) = one.get("/api/chats").json()["chats"]
+        (turn,) = one.get(f"/api/chats/{chat['id']}/turns").json()["turns"]
+    assert [(it["name"], it["size"]) for it in turn["attachments"]] == [("n.txt", 6)]
+
+
 def test_what_cannot_be_done_is_an_error(gateway: Gateway) -> None:
     """With a sentence that the page shows, and without a turn."""
-    file = {"id": "u", "role": "user", "parts": [{"type": "file", "url": "data:,x", "mediaType": "text/plain"}]}
+    file = {"id": "u", "role": "user", "parts": [{"type": "file", "url": "http://x/a", "mediaType": "text/plain"}]}
     answer = {"id": "t1", "role": "assistant", "parts": []}
     (gateway.root / "inner").mkdir()
     wrong: list[tuple[httpx.Response, int, str]] = [
         (post(gateway, message("One"), trigger="regenerate-message"), 400, "take back"),
         (post(gateway, message("One"), messageId="u1"), 400, "take back"),
-        (post(gateway, file), 400, "file"),
+        (post(gateway, file), 400, "not fetched"),
         (post(gateway, message("  ")), 400, "empty"),
         (post(gateway), 400, "no message"),
         (post(gateway, message("One"), chat=""), 400, "no chat"),

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from pictures import png
 from serve_process import LINK
 from served import AGENTS, PLAYER, RECORDINGS, TESTS, TOKEN, Gateway
 from waiting import until
@@ -349,6 +351,58 @@ def test_an_answer_that_is_none_is_an_error(gateway: Gateway) -> None:
     assert right.status_code == 200
 
 
+# --- files ---
+
+
+def part(url: str) -> dict[str, Any]:
+    """A picture as a part of a message."""
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def test_pictures_and_files_go_with_a_message(gateway: Gateway) -> None:
+    """Data in a message are files of its turn; the conversation goes on in the same chat when they are sent again."""
+    picture = part(f"data:image/png;base64,{b64encode(png()).decode()}")
+    note = {"type": "file", "file": {"filename": "../n.txt", "file_data": b64encode(b"a note").decode()}}
+    first = {"role": "user", "content": [{"type": "text", "text": "What is this?"}, picture, note]}
+    reply = post(gateway, {"messages": [first]})
+    assert reply.status_code == 200, reply.text
+    said = reply.json()["choices"][0]["message"]
+    again = post(gateway, {"messages": [first, said, {"role": "user", "content": "And now?"}]})
+    assert again.status_code == 200, again.text
+    with gateway.client() as one:
+        (chat,) = one.get("/api/chats").json()["chats"]
+        turns_ = one.get(f"/api/chats/{chat['id']}/turns").json()["turns"]
+    assert [it["prompt"] for it in turns_] == ["What is this?", "And now?"]
+    assert [(it["name"], it["media_type"]) for it in turns_[0]["attachments"]] == [
+        ("picture", "image/png"),
+        ("n.txt", "text/plain"),
+    ]
+    assert "attachments" not in turns_[1]
+
+
+def test_files_that_are_rejected(gateway: Gateway) -> None:
+    """No address is fetched, and what is no file, or a bomb, is an error in the shape of the interface; no turn."""
+    bomb = f"data:image/png;base64,{b64encode(png(claims=(50_000, 50_000))).decode()}"
+    wrong: list[tuple[dict[str, Any], int, str]] = [
+        (part("http://127.0.0.1:1/a.png"), 400, "not fetched"),
+        (part("file:///etc/passwd"), 400, "not fetched"),
+        (part("data:image/png;base64,%%%"), 400, "not base64"),
+        (part("data:image/png;base64,"), 400, "empty"),
+        (part(bomb), 413, "50,000 × 50,000 pixels"),
+        ({"type": "image_url"}, 400, "not fetched"),
+        ({"type": "file", "file": {"file_id": "f1"}}, 400, "no data"),
+        ({"type": "file", "file": {"file_data": "https://evil.example/x"}}, 400, "not fetched"),
+        ({"type": "input_audio"}, 400, "input_audio"),
+    ]
+    for given, status, words in wrong:
+        answer = post(gateway, {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}, given]}]})
+        assert answer.status_code == status, (given, answer.text)
+        assert words in answer.json()["error"]["message"]
+    many = [part("data:,x")] * 11
+    assert "11 files" in post(gateway, {"messages": [{"role": "user", "content": many}]}).text
+    assert turns(gateway) == []
+
+
 # --- what is refused ---
 
 
@@ -364,7 +418,7 @@ def test_errors_have_the_clients_shape(gateway: Gateway) -> None:
             {"messages": [{"role": "user", "content": picture}]},
             {},
             400,
-            "image_url",
+            "not fetched",
         ),
         ({"messages": [{"role": "user", "content": "  "}]}, {}, 400, "empty"),
         ({"messages": "Hello"}, {}, 400, "invalid request body"),

@@ -170,6 +170,15 @@ declare namespace Api {
     code: string | null;
   }
 
+  interface CompletionFile {
+    filename?: string | null;
+    file_data?: string | null;
+  }
+
+  interface CompletionImage {
+    url: string;
+  }
+
   interface CompletionMessage {
     role: string;
     content?: string | Array<CompletionPart> | null;
@@ -190,6 +199,8 @@ declare namespace Api {
   interface CompletionPart {
     type: string;
     text?: string | null;
+    image_url?: CompletionImage | null;
+    file?: CompletionFile | null;
   }
 
   interface CompletionProblem {
@@ -796,6 +807,8 @@ declare namespace Api {
     type: string;
     text?: string | null;
     state?: string | null;
+    url?: string | null;
+    filename?: string | null;
     approval?: UiApproval | null;
   }
 

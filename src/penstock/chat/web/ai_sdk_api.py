@@ -11,6 +11,7 @@ from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.validation import made_title
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.web.doors.ai_sdk import UiOptions, UiStream, shown_before
+from penstock.chat.web.doors.files import GivenFile, check_count, data_of
 from penstock.chat.web.doors.openai_request import digest
 from penstock.chat.web.errors import NO_STORE
 from penstock.chat.web.foreign_turns import Caller, ForeignTurn, ForeignTurns, Key, wants_all
@@ -124,6 +125,7 @@ async def _asked(
 ) -> ForeignTurn:
     last = body.messages[-1]
     text = _text(last)
+    files = _files(last)
     key = Key(f"m{digest([last.id, text])}", True)
     if row is None:
         return await turns.begin(
@@ -132,13 +134,14 @@ async def _asked(
             agent=agent,
             model=body.model,
             cwd=request.headers.get("x-penstock-cwd"),
-            title=made_title(text),
+            title=made_title(text) if text.strip() else None,
             foreign_id=f"{PROTOCOL}{body.id}",
             caller=caller,
+            files=files,
         )
     if body.model is not None and body.model != row.model:
         await turns.service.change(row.id, model=body.model)
-    return await turns.again(row, key) or await turns.ask(row, text, key)
+    return await turns.again(row, key) or await turns.ask(row, text, key, files)
 
 
 async def _answered(turns: ForeignTurns, row: ChatRow | None, body: UiRequest, last: UiMessage) -> ForeignTurn:
@@ -162,9 +165,14 @@ async def _answered(turns: ForeignTurns, row: ChatRow | None, body: UiRequest, l
 def _text(message: UiMessage) -> str:
     if message.role != "user":
         raise Invalid("the last message is not the user's", expected="a message of the role user at the end")
-    if others := sorted({part.type for part in message.parts} - {"text"}):
-        raise Invalid(f"the message has {', '.join(others)[:80]}", expected="text; name a file, and the agent reads it")
-    text = "\n".join(part.text or "" for part in message.parts)
-    if not text.strip():
+    if others := sorted({part.type for part in message.parts} - {"text", "file"}):
+        raise Invalid(f"the message has {', '.join(others)[:80]}", expected="parts of the types text and file")
+    text = "\n".join(part.text or "" for part in message.parts if part.type == "text")
+    if not text.strip() and all(part.type == "text" for part in message.parts):
         raise Invalid("the message is empty", expected="something to say to the agent")
     return text
+
+
+def _files(message: UiMessage) -> list[GivenFile]:
+    parts = [part for part in message.parts if part.type == "file"]
+    return check_count([data_of(part.url or "", part.filename or "file") for part in parts])

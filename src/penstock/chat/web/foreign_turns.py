@@ -28,6 +28,7 @@ from penstock.chat.store.protocol import UnknownChat
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.web.broadcast import ChatClient, Watch, Watches
 from penstock.chat.web.callers import depth_of_caller
+from penstock.chat.web.doors.files import GivenFile
 from penstock.chat.web.errors import NO_STORE, Forbidden
 from penstock.chat.web.security import Security, person_of
 from penstock.chat.web.sse import HEADERS, hang_up
@@ -186,8 +187,9 @@ class ForeignTurns:
         title: str | None,
         foreign_id: str,
         caller: Caller,
+        files: Sequence[GivenFile] = (),
     ) -> ForeignTurn:
-        """Create a chat at the level of programs, and submit its first turn.
+        """Create a chat at the level of programs, and submit its first turn, with files.
 
         Raises:
             Forbidden: the agent can neither be made to ask nor to read only.
@@ -204,7 +206,7 @@ class ForeignTurns:
             depth=caller.depth,
             person=caller.person,
         )
-        return await self.ask(self.service.row(made.id), prompt, key)
+        return await self.ask(self.service.row(made.id), prompt, key, files)
 
     def _level(self, agent: str) -> Allow:
         self.service.agents.require(agent)
@@ -217,10 +219,11 @@ class ForeignTurns:
             )
         return level
 
-    async def ask(self, chat: ChatRow, text: str, key: Key) -> ForeignTurn:
-        """Submit a turn, or answer the question of the running one.
+    async def ask(self, chat: ChatRow, text: str, key: Key, files: Sequence[GivenFile] = ()) -> ForeignTurn:
+        """Submit a turn with files, or answer the question of the running one.
 
         Raises:
+            Invalid: the answer has files.
             Forbidden: a person has given the agent a higher permission than programs may use.
             ChatError: as `Service.prompt` and `Service.answer`.
         """
@@ -228,9 +231,18 @@ class ForeignTurns:
         timeline = await self.service.log(chat.id).open()
         running = timeline.running
         if running is not None and running.question is not None and running.state != "completed":
+            if files:
+                raise Invalid("the agent waits for an answer, which has no files", expected="an answer in words")
             return await self.answer(chat, running.question.id, text, key)
+        add = self.service.attachments.add
+        ids = [(await add(chat.id, file.name, file.content, person=chat.person)).id for file in files]
         turn, _ = await self.service.prompt(
-            chat.id, text, key=key.new(), person=chat.person, most=self._security.logins.limit_of(chat.person)
+            chat.id,
+            text,
+            key=key.new(),
+            person=chat.person,
+            most=self._security.logins.limit_of(chat.person),
+            attachments=ids,
         )
         return ForeignTurn(chat.id, turn)
 

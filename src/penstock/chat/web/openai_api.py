@@ -16,6 +16,7 @@ from penstock.chat.service.agents.offered import AgentView
 from penstock.chat.service.validation import made_title
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.web.doors import openai_request
+from penstock.chat.web.doors.files import GivenFile
 from penstock.chat.web.doors.openai import ChatCompletion, CompletionOptions
 from penstock.chat.web.doors.openai_request import TextMessage
 from penstock.chat.web.errors import NO_STORE, NoSuchModel
@@ -59,10 +60,11 @@ async def complete(turns: ForeignTurns, request: Request, body: CompletionReques
     if answer is not None:
         return _at_once(body, answer)
     openai_request.check(body)
+    files = openai_request.files_of(body)
     is_full = wants_all(request)
     caller = await turns.caller(request)
     async with turns.asking:
-        asked = await _asked(turns, request, body, caller)
+        asked = await _asked(turns, request, body, caller, files)
     is_stream = bool(body.stream)
     options = CompletionOptions(
         id=f"chatcmpl-{asked.chat}-{asked.turn}",
@@ -84,7 +86,9 @@ def _at_once(body: CompletionRequest, answer: str) -> Response:
     return Response(msgspec.json.encode(found), headers=NO_STORE, media_type="application/json")
 
 
-async def _asked(turns: ForeignTurns, request: Request, body: CompletionRequest, caller: Caller) -> ForeignTurn:
+async def _asked(
+    turns: ForeignTurns, request: Request, body: CompletionRequest, caller: Caller, files: Sequence[GivenFile]
+) -> ForeignTurn:
     agent, model = _agent(turns, body.model)
     key = _key(request, body)
     messages = openai_request.said(body.messages)
@@ -103,7 +107,7 @@ async def _asked(turns: ForeignTurns, request: Request, body: CompletionRequest,
     if found is not None:
         if model is not None and model != found.model:
             await turns.service.change(found.id, model=model)
-        return await turns.ask(found, messages[-1].text, key)
+        return await turns.ask(found, messages[-1].text, key, files)
     return await turns.begin(
         openai_request.prompt_of(messages),
         key,
@@ -113,6 +117,7 @@ async def _asked(turns: ForeignTurns, request: Request, body: CompletionRequest,
         title=made_title(messages[-1].text) if messages[-1].text.strip() else None,
         foreign_id=foreign_id,
         caller=caller,
+        files=files,
     )
 
 

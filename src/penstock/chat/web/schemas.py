@@ -28,6 +28,10 @@ The limits of texts count their UTF-8."""
 MAX_LOGIN_BYTES = 64 * 1024
 """Maximum bytes of a body without authentication, many times the largest token."""
 
+MAX_FILES_BODY_BYTES = 32 * 1024 * 1024
+"""Bytes of the largest body with files in base64: one of the largest, and those of earlier messages, which some
+programs send again."""
+
 BODY_SECONDS = 30.0
 """Timeout in seconds for the whole body."""
 
@@ -195,11 +199,28 @@ class AnswerBody(Body, frozen=True):
     answer: str
 
 
+class CompletionImage(msgspec.Struct, frozen=True):
+    """Picture in a part of a message."""
+
+    url: str
+    """Data URL. Other addresses are not fetched."""
+
+
+class CompletionFile(msgspec.Struct, frozen=True):
+    """File in a part of a message."""
+
+    filename: str | None = None
+    file_data: str | None = None
+    """Data URL, or base64."""
+
+
 class CompletionPart(msgspec.Struct, frozen=True):
     """Part of a message of OpenAI's interface."""
 
     type: str
     text: str | None = None
+    image_url: CompletionImage | None = None
+    file: CompletionFile | None = None
 
 
 class CompletionMessage(msgspec.Struct, frozen=True):
@@ -218,6 +239,8 @@ class CompletionUsage(msgspec.Struct, frozen=True):
 
 class CompletionRequest(Body, frozen=True, forbid_unknown_fields=False):
     """Request of OpenAI's interface. Fields that are not here, as `temperature`, have no effect on an agent."""
+
+    max_bytes = MAX_FILES_BODY_BYTES
 
     model: str
     """Agent, or agent and model: `claude`, `claude/sonnet`."""
@@ -242,6 +265,9 @@ class UiPart(msgspec.Struct, frozen=True):
     type: str
     text: str | None = None
     state: str | None = None
+    url: str | None = None
+    """Data URL of a file. Other addresses are not fetched."""
+    filename: str | None = None
     approval: UiApproval | None = None
 
 
@@ -255,6 +281,8 @@ class UiMessage(msgspec.Struct, frozen=True):
 
 class UiRequest(Body, frozen=True, forbid_unknown_fields=False):
     """Request of the AI SDK's chat. Fields that are not here have no effect."""
+
+    max_bytes = MAX_FILES_BODY_BYTES
 
     id: str
     """Id of the chat at the program."""

@@ -12,6 +12,7 @@ import msgspec
 from penstock.chat.errors import Invalid
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.validation import made_title
+from penstock.chat.web.doors.files import GivenFile, check_count, data_of
 from penstock.chat.web.doors.turn_fold import asked_text
 from penstock.chat.web.schemas import CompletionMessage, CompletionRequest
 
@@ -26,6 +27,9 @@ TITLE = re.compile(r"\s*Provide a concise, 5-word-or-less title for the conversa
 
 FIRST_WORDS = re.compile(r"(?:<chat_history>|Conversation:)\s*(?:USER|User):\s*(\S[^\n]*)")
 """First words of a conversation in such a prompt."""
+
+FILES = ("image_url", "file")
+"""Types of parts with files."""
 
 INTRODUCTION = "The messages of this conversation so far, as the program that asks has them:"
 LAST = "The message to answer:"
@@ -47,8 +51,8 @@ def check(asked: CompletionRequest) -> None:
     if not asked.messages or asked.messages[-1].role != "user":
         raise Invalid("the last message is not the user's", expected="a message of the role user at the end")
     parts = asked.messages[-1].content
-    if isinstance(parts, list) and (others := sorted({part.type for part in parts} - {"text"})):
-        raise Invalid(f"the message has {', '.join(others)[:80]}", expected="text; name a file, and the agent reads it")
+    if isinstance(parts, list) and (others := sorted({part.type for part in parts} - {"text", *FILES})):
+        raise Invalid(f"the message has {', '.join(others)[:80]}", expected="text, image_url and file")
     if asked.n not in (None, 1):
         raise Invalid("an agent gives one answer", expected='"n" that is 1')
     if (asked.response_format or {}).get("type", "text") != "text":
@@ -57,8 +61,28 @@ def check(asked: CompletionRequest) -> None:
         raise Invalid("an agent uses its own tools, and no others", expected='"tool_choice" that is auto or none')
 
 
+def files_of(asked: CompletionRequest) -> list[GivenFile]:
+    """Return the files of the last message; the agent had those of earlier ones in their turns.
+
+    Raises:
+        Invalid, ContentTooLarge: as `data_of`.
+    """
+    parts = asked.messages[-1].content
+    found = []
+    for part in parts if isinstance(parts, list) else ():
+        if part.type == "image_url":
+            found.append(data_of(part.image_url.url if part.image_url is not None else "", "picture"))
+        elif part.type == "file":
+            data = part.file.file_data if part.file is not None else None
+            if data is None or part.file is None:
+                raise Invalid("a file has no data", expected='"file_data", as files are not uploaded before')
+            url = data if data.startswith(("data:", "http:", "https:")) else f"data:;base64,{data}"
+            found.append(data_of(url, part.file.filename or "file"))
+    return check_count(found)
+
+
 def said(messages: Sequence[CompletionMessage]) -> list[TextMessage]:
-    """Return messages as text. Parts that are not text are named."""
+    """Return messages as text. Parts that are neither text nor files are named."""
     return [TextMessage(message.role[:40], _text(message)) for message in messages]
 
 
@@ -121,7 +145,8 @@ def digest(value: object) -> str:
 def _text(message: CompletionMessage) -> str:
     if not isinstance(message.content, list):
         return message.content or ""
-    return "\n".join(part.text or "" if part.type == "text" else f"[{part.type[:40]}]" for part in message.content)
+    shown = (part for part in message.content if part.type not in FILES)
+    return "\n".join(part.text or "" if part.type == "text" else f"[{part.type[:40]}]" for part in shown)
 
 
 def _shown(turn: TurnView) -> str:
