@@ -182,24 +182,24 @@ $(VENV)/.run: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@echo "Installing Penstock and its test tools into $(VENV) …" >&2
-	@$(GROUPS) install --editable '.[cluster,push]' --group dev
+	@$(GROUPS) install --editable '.[cluster,otel,push]' --group dev
 	@touch $@ $(VENV)/.run
 
 $(MINIMA)/.dev: pyproject.toml .ci/minima
 	@echo "Installing Penstock with the lowest versions into $(MINIMA) …" >&2
 	@$(PYTHON) -m venv --clear $(MINIMA) && mkdir -p build && $(PYTHON) .ci/minima >build/minima.txt
 	@$(MINIMA)/bin/python -m pip --disable-pip-version-check --quiet install 'pip>=25.1'
-	@$(MINIMA)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[cluster,push]' --group dev --constraint build/minima.txt
+	@$(MINIMA)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[cluster,otel,push]' --group dev --constraint build/minima.txt
 	@touch $@
 
 $(VENV)/.browser: pyproject.toml | $(BIN)/python
 	@echo "Installing Penstock and what drives a browser into $(VENV) …" >&2
-	@$(GROUPS) install --editable '.[cluster,push]' --group dev --group browser
+	@$(GROUPS) install --editable '.[cluster,otel,push]' --group dev --group browser
 	@touch $@ $(VENV)/.dev $(VENV)/.run
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	@echo "Installing Penstock and what it is measured against into $(VENV) …" >&2
-	@$(GROUPS) install --editable '.[cluster,push]' --group bench
+	@$(GROUPS) install --editable '.[cluster,otel,push]' --group bench
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.release: packaging/tools.txt | $(BIN)/python

@@ -20,7 +20,7 @@ SECONDS = 60
 
 EXTRAS = [line for extra in PROJECT["optional-dependencies"].values() for line in extra]
 NAMES = [re.split(r"[\[<>=]", line)[0] for line in [*PROJECT["dependencies"], *EXTRAS]]
-PACKAGES = {name.replace("-", "_") for name in NAMES}
+PACKAGES = {"opentelemetry" if name.startswith("opentelemetry-") else name.replace("-", "_") for name in NAMES}
 """Modules of the packages that Penstock declares."""
 
 SERVER = {"h11", "msgspec", "starlette", "uvicorn", "uvloop"}

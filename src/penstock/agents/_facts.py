@@ -240,6 +240,8 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Directories that the agent needs in a confined run; () if it cannot be confined."""
     hosts: tuple[str, ...] = ()
     """Addresses that the agent needs for its model and its login, as `HOST:PORT`."""
+    provider: str | None = None
+    """Provider of its models, as OpenTelemetry names it; None if it uses several."""
 
     @property
     def default(self) -> RouteFacts:

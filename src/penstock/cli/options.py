@@ -69,6 +69,8 @@ class RunOptions(DisplayOptions, kw_only=True):
     prompt_file: str | None = None
     variables: dict[str, str] = {}
     """Values of the variables in the prompt file or in the prompt of the profile."""
+    otel: bool = False
+    """Send the runs to a collector of OpenTelemetry."""
     template: Template | None = None
     """Text to which the prompt is added, from a prompt file or a profile."""
     asked: dict[str, Any] = {}

@@ -11,6 +11,7 @@ from penstock.cli.options import RunOptions, display_flags, flag_values, run_fla
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.cli.run_factory import RunFactory
+from penstock.cli.telemetry import telemetry_sent
 from penstock.config.rules import VARIABLE
 from penstock.errors import UsageError
 from penstock.run.takeover import CAUSE_WORDS, CAUSES
@@ -52,11 +53,12 @@ def command(args: list[str]) -> int:
     if not options.interactive and begins_by_itself(options):
         options.interactive = True
     _check(options)
-    if options.quiet_ok:
-        from penstock.cli.quiet_ok import quiet_if_ok
+    with telemetry_sent(config, asked=options.otel):
+        if options.quiet_ok:
+            from penstock.cli.quiet_ok import quiet_if_ok
 
-        return quiet_if_ok(lambda: _run(options, config))
-    return _run(options, config)
+            return quiet_if_ok(lambda: _run(options, config))
+        return _run(options, config)
 
 
 def _run(options: RunOptions, config: Config) -> int:
@@ -102,6 +104,8 @@ def parser() -> Parser:
     add("--quiet-ok", action="store_true", help=text)
     text = "write the results as a JUnit report: a test for each agent, which fails if its run did not end well"
     add("--junit", metavar="FILE", help=text)
+    add("--otel", action="store_true", help="send spans and metrics of the runs to a collector of OpenTelemetry; also "
+        "without it if the environment names a collector; needs pip install 'penstock[otel]'")  # fmt: skip
     add("--continue", "-c", dest="resumes_newest", action="store_true",
         help="resume the newest conversation of the agent in this directory; see penstock sessions")  # fmt: skip
     add(

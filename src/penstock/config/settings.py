@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import msgspec
 
 from penstock.config.addresses import ADDRESSES
-from penstock.config.notify import NOTIFY, Webhook, mistakes
+from penstock.config.notify import ADDRESS, NOTIFY, Webhook, mistakes
 from penstock.config.rules import ABOVE_0, MAX_EXACT_INTEGER, SECONDS, Rule, one_of, whole
 from penstock.config.run_keys import LEVELS, RUN, is_lower, is_smaller
 from penstock.errors import ConfigError, nearest
@@ -77,6 +77,7 @@ SERVE: dict[str, Rule] = {
     "turn_max_cost": ABOVE_0,
     "push_hosts": ADDRESSES,
 }
+OTEL: dict[str, Rule] = {"enabled": _switch, "endpoint": ADDRESS, "content": _switch}
 RUN_RULES: KeyPath = ("run", "rules")
 LOOP: dict[str, Rule] = {
     "check": _words,
@@ -196,6 +197,11 @@ class Config(msgspec.Struct):
     def serve(self, key: str) -> Any:
         """Return a value of `[serve]`; None if there is none."""
         found = self.settings.get(("serve", key))
+        return None if found is None else found.value
+
+    def otel(self, key: str) -> Any:
+        """Return a value of `[otel]`; None if there is none."""
+        found = self.settings.get(("otel", key))
         return None if found is None else found.value
 
     @property
@@ -391,7 +397,7 @@ def _forbidden(path: KeyPath, value: Any, config: Config) -> str:
         case ("history", "record") if value is not False:
             return "history.record is true; a file of the project can only set false"
         # `days` removes recordings of other directories too.
-        case ("history", "days") | ("run", "network_hosts") | ("notify",) | ("serve", _):
+        case ("history", "days") | ("run", "network_hosts") | ("notify",) | ("serve" | "otel", _):
             return f"{dotted(path)} is the user's alone; a file of the project cannot set it"
     return ""
 
@@ -414,7 +420,7 @@ def _leaves(data: dict[str, Any], above: KeyPath = ()) -> Iterator[tuple[KeyPath
 
 def _is_table(path: KeyPath) -> bool:
     match path:
-        case ("json_streaming" | "output" | "history" | "run" | "serve" | "agents" | "loop",) | ("agents", _):
+        case ("json_streaming" | "output" | "history" | "run" | "serve" | "otel" | "agents" | "loop",) | ("agents", _):
             return True
         case ("loop", "work" | "review" | "judge"):
             return True
@@ -453,6 +459,10 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:  # noqa: C901, PLR0912
             if key not in SERVE:
                 return _unknown(path, SERVE), False
             rule = SERVE[key]
+        case ("otel", key):
+            if key not in OTEL:
+                return _unknown(path, OTEL), False
+            rule = OTEL[key]
         case ("run", "rules"):
             from penstock.config import run_rules
 
@@ -477,7 +487,7 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:  # noqa: C901, PLR0912
         case ("notify",):
             return _wrong_webhook(value)
         case (
-            ("json_streaming" | "output" | "history" | "run" | "serve" | "agents" | "loop",)
+            ("json_streaming" | "output" | "history" | "run" | "serve" | "otel" | "agents" | "loop",)
             | ("agents" | "loop", _)
             | ("agents", _, "json_streaming" | "env" | "events")
         ):
@@ -488,7 +498,7 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:  # noqa: C901, PLR0912
             rule = AGENT[key]
         case _:
             return _unknown(
-                path, ["json_streaming", "output", "history", "run", "serve", "loop", "notify", "agents"]
+                path, ["json_streaming", "output", "history", "run", "serve", "otel", "loop", "notify", "agents"]
             ), False
     if not rule.fits(value):
         return f"{dotted(path)} is {shown(value)}; expected {rule.expected}", False

@@ -70,6 +70,8 @@ class Launch(msgspec.Struct):
     allow: Level = "own"
     """Level of permission in force."""
     number: int | None = None
+    provider: str | None = None
+    """Provider of the agent's models; None if it is not known."""
     secrets: tuple[str, ...] = ()
     """Values that no recording contains: those of the variables and the headers of MCP servers."""
     confinement: Confinement = Confinement()
@@ -128,6 +130,7 @@ def plan(spec: RunSpec, config: Config) -> Launch:
         allow=level,
         confinement=confinement,
         rules=config.command_rules,
+        provider=facts.provider if facts is not None else None,
         number=spec.number,
         secrets=request.mcp_config.secrets if request.mcp_config is not None else (),
         has_next_turn=_has_next_turn(agent, chosen, request),

@@ -16,6 +16,7 @@ from penstock.core import diffs
 from penstock.core.health import Health
 from penstock.errors import AgentFailed, AgentNotFound, UsageError, shown
 from penstock.events import Change, Event, QuestionAsked, RunEnded, ToolCalled, ToolReturned
+from penstock.run import telemetry
 from penstock.run.launch import Launch
 from penstock.run.limits import Budget
 from penstock.run.result import Result
@@ -24,9 +25,12 @@ from penstock.run.sandbox import Confinement
 from penstock.run.spec import RunSpec
 from penstock.run.supervisor import Supervisor
 from penstock.run.takeover import Takeover
+from penstock.run.trace_context import TraceContext
 
 if TYPE_CHECKING:
     from penstock.run.recording import RecordingWriter
+    from penstock.run.telemetry import RunTelemetry
+    from penstock.sinks.spans import Value
 
 OnQuestion = Callable[[QuestionAsked], str | Awaitable[str | None] | None]
 """Function that answers a question of the agent: it returns the id of an option, words, or None to reject it. It may be
@@ -89,6 +93,10 @@ class Run:
         """Function that begins a recording if none was requested; set it before the start. It must not raise."""
         self.read_pause: float = 0.0
         """Seconds between two reads of growing output; set it before the start, if events are shown at a pace."""
+        self.trace: TraceContext | None = None
+        """Trace of whoever asked for the run; set it before the start. None: that of the environment, if any."""
+        self.trace_facts: dict[str, Value] = {}
+        """Attributes of its span that its events do not have; set them before the start."""
         self.retries_itself: bool = True
         """Whether a retry continues this run. Set it to False before the start to make it with `next_attempt`."""
         self._launch = launch
@@ -101,6 +109,7 @@ class Run:
         self._over = False
         self._on_news: Callable[[], None] = lambda: None
         self._observer: RunObserver | None = None
+        self._telemetry: RunTelemetry | None = None
         self._takeover: Takeover[Run] | None = None
         self._called_tools = False
         self._following: Run | None = None  # run of the agent that takes over
@@ -267,6 +276,7 @@ class Run:
             wait=self._retrying.wait if self._retrying is not None else None,
         )
         self._supervisor.events.on_put = self._on_news
+        self._telemetry = telemetry.begin(spec.prompt, launch.provider, self.trace, self.trace_facts)
         self._supervisor.start()
 
     def observe(self, observer: RunObserver) -> None:
@@ -372,6 +382,8 @@ class Run:
         if batch and isinstance(batch[-1], RunEnded):
             self._ended = batch[-1]
             self._following = self._next_run(self._ended)
+        if self._telemetry is not None:
+            self._telemetry.take(batch)
         if self._observer is not None:
             self._observer.apply_batch(batch)
         return batch

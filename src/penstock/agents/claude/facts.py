@@ -45,6 +45,7 @@ _FEATURES: tuple[Feature, ...] = (
 )  # fmt: skip
 
 FACTS = AgentFacts(
+    provider="anthropic",
     routes={
         "server": RouteFacts(
             "claude.server:ClaudeServer",

@@ -41,6 +41,7 @@ _READS = reads("It reads and runs commands, in a read-only sandbox. What needs m
 _ALL = everything("It changes files and runs any command, without a sandbox and without asking.")
 
 FACTS = AgentFacts(
+    provider="openai",
     routes={
         "server": RouteFacts(
             "codex.server:CodexServer",

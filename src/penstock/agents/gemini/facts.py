@@ -33,6 +33,7 @@ _FILES = ("bundle/*.js",)
 _READS = reads("It reads. Tools that change files or run commands are not offered to the model.")
 
 FACTS = AgentFacts(
+    provider="gcp.gemini",
     routes={
         "exec": RouteFacts(
             "gemini.exec:Gemini",

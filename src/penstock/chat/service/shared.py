@@ -19,8 +19,13 @@ from penstock.chat.service.slots import Slots
 from penstock.chat.service.webhooks import Webhooks
 from penstock.chat.store.protocol import ChatStore
 from penstock.chat.store.rows import ChatRow
+from penstock.core.bounded import BoundedDict
 from penstock.run.history import History
 from penstock.run.run import Run
+from penstock.run.trace_context import TraceContext
+
+MAX_TRACES = 1_000
+"""Number of turns that wait whose requests belong to a trace; the oldest is forgotten."""
 
 
 class Shared(msgspec.Struct):
@@ -42,6 +47,8 @@ class Shared(msgspec.Struct):
     folders: AttachmentFolders
     push: Push | None = None
     """Calls to browsers; None if there are none."""
+    traces: BoundedDict[tuple[str, int], TraceContext] = msgspec.field(default_factory=lambda: BoundedDict(MAX_TRACES))
+    """Traces of the requests that have asked for turns, by chat and turn, until these begin."""
     spending: DailySpending = msgspec.field(default_factory=DailySpending)
     counters: Counters = msgspec.field(default_factory=Counters)
     changed: asyncio.Event = msgspec.field(default_factory=asyncio.Event)

@@ -21,6 +21,7 @@ from penstock.chat.web.middleware import NAMED, PRIVATE, Middleware
 from penstock.chat.web.routes import ADDRESSES, PAGES, Address
 from penstock.chat.web.static import INDEX, SHARED_INDEX, PageFiles
 from penstock.config.rules import NODE_NAME_PATTERN
+from penstock.run.trace_context import TraceContext, of_request, parsed
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """Pattern of an id in a path. It has no dot and no slash, so it cannot name another path."""
@@ -76,6 +77,7 @@ class _Place:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[NAMED] = self._path
         request = Request(scope, receive)
+        of_request.set(_trace(request))
         address = self._methods.get("GET" if request.method == "HEAD" else request.method)
         if address is None:
             raise MethodNotAllowed(self._allowed)
@@ -95,6 +97,12 @@ class _Place:
         if isinstance(answer, Response):
             await compress(request, answer)
         await answer(scope, receive, send)
+
+
+def _trace(request: Request) -> TraceContext | None:
+    """Return the trace of a request; None if there is none, or more than one."""
+    parents = request.headers.getlist("traceparent")
+    return parsed(parents[0], ",".join(request.headers.getlist("tracestate"))) if len(parents) == 1 else None
 
 
 class _PageAt:

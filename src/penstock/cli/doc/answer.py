@@ -16,6 +16,7 @@ from penstock.cli.options import RunOptions, display_flags, flag_values, run_fla
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.cli.run_factory import RunFactory, split_names
+from penstock.cli.telemetry import telemetry_sent
 from penstock.doc.answers import DocumentAnswer, DocumentPrompt, Steps, Wanted, steps
 from penstock.doc.committing import commit_document
 from penstock.doc.queue import queue_steps
@@ -62,7 +63,9 @@ class DocOptions(RunOptions, kw_only=True):
 def command(args: list[str]) -> int:
     """Run `penstock doc FILE.md` and return the exit status."""
     options = _options(args)
-    return DocCommand(options, configured()).answer()
+    config = configured()
+    with telemetry_sent(config):
+        return DocCommand(options, config).answer()
 
 
 def parser() -> Parser:

@@ -13,6 +13,7 @@ from penstock.cli.exit_status import FAILED, OK, SIGNAL_BASE
 from penstock.cli.options import flag_values
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
+from penstock.cli.telemetry import telemetry_sent
 from penstock.config.settings import Config
 from penstock.doc.folders import MAX_DOCUMENTS, MAX_ENTRIES, DocumentFolder
 from penstock.doc.opened import hold_for_watching
@@ -29,8 +30,12 @@ def command(args: list[str]) -> int:
     paths = [Path(os.path.realpath(file)) for file in dict.fromkeys(files)]
     folders = [DocumentFolder(path) for path in paths if path.is_dir()]
     documents = [WatchedDocument(path) for path in paths if not path.is_dir()]
-    watching = _Answers(options, configured())
-    with hold_for_watching((document.path for document in documents), (folder.path for folder in folders)):
+    config = configured()
+    watching = _Answers(options, config)
+    with (
+        telemetry_sent(config),
+        hold_for_watching((document.path for document in documents), (folder.path for folder in folders)),
+    ):
         names = ", ".join(clean_line(os.path.relpath(path)) + ("/" if path.is_dir() else "") for path in paths)
         notify_problem(f"watching {names}: end your text with a line /send and save it; Ctrl-C stops")
         known = {document.path for document in documents}

@@ -32,6 +32,7 @@ from penstock.cli.options import DisplayOptions, display_flags
 from penstock.cli.options import number as a_number
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
+from penstock.cli.telemetry import telemetry_sent
 from penstock.config.data import data_directory, data_path
 from penstock.config.rules import ABOVE_0
 from penstock.config.settings import Config
@@ -291,13 +292,14 @@ def _check_agents(settings: Settings, config: Config, *, trust: bool) -> None:
 def _run(journal: Journal, config: Config, options: Namespace, display: DisplayOptions) -> int:
     try:
         command = LoopConfig(config, trust=options.trust).value("notify")
-        status = run_loop(journal, config, display, data_path(), trust=options.trust)
-        state = fold(journal.rows)
-        while options.ask and (answer := answer_of_user(state)):
-            LoopInbox(journal.folder).put("message", answer, is_of_person=True)
-            resume(journal)
+        with telemetry_sent(config):
             status = run_loop(journal, config, display, data_path(), trust=options.trust)
             state = fold(journal.rows)
+            while options.ask and (answer := answer_of_user(state)):
+                LoopInbox(journal.folder).put("message", answer, is_of_person=True)
+                resume(journal)
+                status = run_loop(journal, config, display, data_path(), trust=options.trust)
+                state = fold(journal.rows)
     finally:
         journal.close()
     if command:

@@ -18,6 +18,7 @@ from penstock.cli.serve.serving import Serving, find
 from penstock.config.data import data_path
 from penstock.config.rules import PATH
 from penstock.errors import TransportError, UsageError
+from penstock.run.trace_context import of_environment
 
 SECONDS = 15.0
 """Timeout in seconds for a request: longer than a server waits for its database."""
@@ -140,7 +141,9 @@ class ServerClient:
             connection.close()
 
     def _headers(self) -> dict[str, str]:
+        trace = of_environment(os.environ)
         return {
+            **({} if trace is None else trace.headers()),
             "Host": self.serving.name or "localhost",
             "Authorization": f"Bearer {self._token}",
             "Content-Type": "application/json",

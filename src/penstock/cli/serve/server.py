@@ -47,6 +47,7 @@ from penstock.cli.serve.node_options import store_url
 from penstock.cli.serve.options import ServeOptions
 from penstock.cli.serve.serving import Serving, noted, taking_over
 from penstock.cli.serve.stores import CHATS, opened
+from penstock.cli.telemetry import telemetry_sent
 from penstock.config.data import data_directory
 from penstock.config.secrets import hide_process, take_variable
 from penstock.config.settings import Config
@@ -125,8 +126,9 @@ def run(options: ServeOptions, keeper: Keeper | None = None) -> int:
     data = data_directory(options.data)
     _close_directory(data)
     if options.hidden:
-        return _run(options, url, config, data, token, files, keeper)
-    with taking_over(data, _announce_waiting):
+        with telemetry_sent(config, is_server=True):
+            return _run(options, url, config, data, token, files, keeper)
+    with taking_over(data, _announce_waiting), telemetry_sent(config, asked=options.otel, is_server=True):
         return _run(options, url, config, data, token, files, keeper)
 
 

@@ -19,6 +19,7 @@ from penstock.chat.service.turns.turn_cost import check_budget
 from penstock.chat.service.turns.turn_loop import TurnLoop
 from penstock.chat.store.protocol import Fenced, StoreClosed, Submitted, UnknownChat
 from penstock.chat.store.rows import ChatRow
+from penstock.run.trace_context import of_request
 
 ENDED = "Penstock was ended while the agent worked"
 DELETED = "the chat was deleted"
@@ -136,6 +137,7 @@ class Chat:
             StoreFailed: the prompt could not be kept.
         """
         turn = 0
+        trace = of_request.get() if by == "person" else None
 
         def decide(timeline: Timeline) -> Entry | None:
             nonlocal turn
@@ -145,6 +147,8 @@ class Chat:
             check()
             entry = self._prompted(timeline, text, by, key, person, attachments, now=now, stops=stops)
             turn = entry.turn
+            if trace is not None:
+                self._shared.traces[(self.row.id, turn)] = trace
             return entry
 
         done = await self._submit(decide, key)

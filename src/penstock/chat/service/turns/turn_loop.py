@@ -123,6 +123,8 @@ class TurnLoop:
                 run = self._shared.run(chat, view.prompt, cost.most, _found(placed, view), earlier)
             except Exception as error:
                 return [began, TurnEnded(view.turn, "error", _reason(error))]
+            run.trace = self._shared.traces.get((chat.id, view.turn))
+            run.trace_facts = {"gen_ai.conversation.id": chat.id, "penstock.turn": view.turn}
             made = TurnRun(run, view.turn)
             return [replace(began, session_id=run.spec.session_id, mark=run.mark)]
 
