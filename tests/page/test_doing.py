@@ -272,6 +272,7 @@ def test_a_link_from_this_machine(at: Open, devices: Callable[..., Device]) -> N
     expect(dialog.locator("code").first).to_contain_text(f"ssh -L {port}:127.0.0.1:{port} ")
     expect(dialog.locator("code").last).to_contain_text("penstock serve --allow-host ")
     expect(dialog.get_by_role("button", name="Copy the command")).to_have_count(2)
+    expect(dialog.get_by_role("img")).to_have_count(0)
     link = dialog.get_by_label("Link", exact=True)
     expect(link).to_have_value(re.compile(f"^http://127.0.0.1:{port}/#code="))
     page = devices().sign_in(link.input_value())
@@ -287,6 +288,7 @@ def test_a_link_that_another_device_can_open(own_server: Callable[..., Server], 
     dialog = _link_dialog(thread)
     expect(dialog.get_by_label("Link", exact=True)).to_have_value(re.compile(f"^{base}/#code="))
     expect(dialog.locator("code")).to_have_count(0)
+    expect(dialog.get_by_role("img", name="QR code of the link")).to_be_visible(timeout=PATIENCE)
     local = _link_dialog(Thread(devices(), server).enter())
     expect(local.get_by_label("Link", exact=True)).to_have_value(re.compile("^https://penstock.test/#code="))
 

@@ -23,8 +23,11 @@ import { reachableUrl, SHORTCUTS } from "../text/copy.js";
 import { ago, money, oneLine, plural } from "../text/format.js";
 import { levelOf } from "../text/permissions.js";
 import { PictureDialog } from "./attachments.js";
+import { lazy } from "./lazy.js";
 import { Machines } from "./machines.js";
 import { Share } from "./share.js";
+
+const QrCode = lazy(async () => (await import("./qr-code.js")).QrCode, { isBeside: true });
 
 /** @typedef {import("preact").ComponentChildren} Children */
 /** @typedef {{ chat: Api.ChatView }} OfChat */
@@ -358,6 +361,7 @@ function Link() {
       can, so keep it to yourself.
     </p>
     ${link && html`<${LinkField} url=${url ?? link.url} />`}
+    ${url && html`<${QrCode} text=${url} />`}
     <${Wrong}>${error}<//>
   <//>`;
 }
