@@ -31,7 +31,7 @@ WORDS, PROMPT, REPLY = 50_000, 40, 180
 
 PEOPLE = 20
 
-AT_ONCE = 200
+AT_ONCE = 1_000
 """Turns that are added together."""
 
 
@@ -74,11 +74,15 @@ async def fill(store: ChatStore, turns: int) -> float:
 
     for first in range(0, turns // TURNS_EACH, AT_ONCE // TURNS_EACH):
         chats = range(first, min(first + AT_ONCE // TURNS_EACH, turns // TURNS_EACH))
+        made = [
+            ChatRow(f"c{nth}", "claude", "/src", nth, title=text(6), person=f"person{nth % PEOPLE}") for nth in chats
+        ]
+        await asyncio.gather(*map(store.create_chat, made))
+        appends = []
         for nth in chats:
-            person = f"person{nth % PEOPLE}"
-            await store.create_chat(ChatRow(f"c{nth}", "claude", "/src", nth, title=text(6), person=person))
             rows = [TurnRow(turn, turn, turn, nth * 100 + turn, b"{}") for turn in range(1, TURNS_EACH + 1)]
-            await store.append(f"c{nth}", [b"{}"] * TURNS_EACH, after=0, at=nth, turns=rows)
+            appends.append(store.append(f"c{nth}", [b"{}"] * TURNS_EACH, after=0, at=nth, turns=rows))
+        await asyncio.gather(*appends)
         while items := await store.list_unindexed(limit=AT_ONCE):
             works = []
             for item in items:

@@ -14,6 +14,7 @@ from chatpage.device import Device
 from chatpage.server import Server
 from chatpage.thread import PATIENCE, Thread
 from playwright.sync_api import Page, expect
+from waiting import until
 
 Servers = Callable[..., Server]
 Devices = Callable[..., Device]
@@ -152,6 +153,7 @@ def test_a_chat_is_found_by_its_prompt(own_server: Callable[..., Server], at: Ca
         server.chat("quick", title=f"chat {number}")
     thread = at("quick", of=server)
     thread.ask("something that is far longer than any title of a chat may be, with a needle5 in it")
+    until(lambda: server.ask("GET", "/api/search?q=needle5")["hits"])
     field = thread.page.get_by_label("Find a chat")
     field.fill("NEEDLE5")
     expect(thread.page.locator(".entries li")).to_have_count(1)

@@ -40,8 +40,14 @@ export function listenForClicks() {
 
 export function listenForKeys() {
   document.addEventListener("keydown", (event) => {
-    if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.metaKey || !state.about) return;
+    if (event.defaultPrevented || event.isComposing || !state.about) return;
     if (document.querySelector("dialog[open]")) return;
+    if (event.ctrlKey || event.metaKey) {
+      if (event.altKey || event.shiftKey || event.key.toLowerCase() !== "k") return;
+      event.preventDefault();
+      set({ palette: "" });
+      return;
+    }
     const field = /** @type {Element} */ (event.target).closest?.("input, textarea, select, [contenteditable]");
     if (event.key === "Escape" && !event.altKey) {
       if (!field || field.closest(".composer")) escape(); // elsewhere Esc is the field's own

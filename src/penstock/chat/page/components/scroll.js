@@ -4,6 +4,9 @@
 /** Sent to the document to bring the thread to its end. */
 export const LATEST = "penstock:latest";
 
+/** Sent to the document to bring the thread to the place that is its `detail`. */
+export const TO_PLACE = "penstock:place";
+
 const NEAR = 48; // this close to the end is the end, for whoever comes down to it
 const ROUNDING = 1; // pixels by which a position may differ from what was set
 
@@ -67,12 +70,22 @@ export class StickToEnd {
     this.#observer = new ResizeObserver(() => this.#resized());
     this.#observer.observe(content);
     this.#observer.observe(scroller);
-    if (place) {
-      this.#place = place;
-      this.#set(false);
-      this.#returnTimer = setTimeout(() => this.#endReturn(), MISSING_MS);
-      this.#return();
-    } else this.pin();
+    if (place) this.goTo(place);
+    else this.pin();
+  }
+
+  /**
+   * Go to a place, once it is there, and stay there.
+   *
+   * @param {Place} place
+   */
+  goTo(place) {
+    this.#place = place;
+    this.#isReached = false;
+    this.#set(false);
+    clearTimeout(this.#returnTimer);
+    this.#returnTimer = setTimeout(() => this.#endReturn(), MISSING_MS);
+    this.#return();
   }
 
   /** Go to the end, and stay there. */

@@ -1,6 +1,6 @@
 // What a person does with chats.
 
-import { LATEST } from "../components/scroll.js";
+import { LATEST, TO_PLACE } from "../components/scroll.js";
 import { api, ApiError, messageOf, newKey, OFFLINE, statusOf } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
 import { offerOf } from "./machines.js";
@@ -167,6 +167,22 @@ async function forSelected(act) {
   }
   if (failure) throw failure;
   endSelecting();
+}
+
+/**
+ * Go to a turn of a chat: the thread opens there, or moves there if it is open.
+ *
+ * @param {string} id
+ * @param {number} turn
+ */
+export function goToTurn(id, turn) {
+  const place = { turn, block: -1, offset: 0 };
+  const isOpen = state.route.page === "chat" && state.route.id === id;
+  if (isOpen) document.dispatchEvent(new CustomEvent(TO_PLACE, { detail: place }));
+  else {
+    write(placeName(id), JSON.stringify(place));
+    go(chatPath(id));
+  }
 }
 
 /** @param {string} id */

@@ -122,7 +122,7 @@ function closeChat() {
 /** Close what only somebody who is signed in may see. */
 export function signedOut() {
   closeChat();
-  set({ signedIn: false, dialog: null });
+  set({ signedIn: false, dialog: null, palette: null });
 }
 
 /**

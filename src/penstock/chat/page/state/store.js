@@ -35,6 +35,7 @@ import { machinesOf } from "./machines.js";
  * @property {Route} route
  * @property {boolean} drawer
  * @property {OpenDialog | null} dialog
+ * @property {string | null} palette  The words with which the palette opens; null: it is closed.
  * @property {OpenChat | null} session  The chat that is open.
  * @property {import("./files.js").OpenFile | null} file  The file that is open beside the thread.
  * @property {ReadonlySet<string> | null} selection  The chats that are selected; null: the list is not for selecting now.
@@ -53,6 +54,7 @@ export const state = {
   route: { page: "home" },
   drawer: false,
   dialog: null,
+  palette: null,
   session: null,
   file: null,
   selection: null,

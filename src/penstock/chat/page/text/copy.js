@@ -235,6 +235,7 @@ export const SHORTCUTS = [
   ["Esc", "Stop the agent"],
   ["/", "Write a message"],
   ["1 2 3", "Choose an answer, outside of a field"],
+  ["Ctrl + K", "Search all chats, and all actions"],
   ["Alt + N", "New chat"],
   ["Alt + ↑ ↓", "Chat above, chat below"],
   ["Alt + End", "Jump to the latest"],

@@ -14,6 +14,7 @@ const DetailsPage = lazy(async () => (await import("./details.js")).DetailsPage)
 const RunDetailsPage = lazy(async () => (await import("./details.js")).RunDetailsPage);
 const RunPage = lazy(async () => (await import("./run.js")).RunPage);
 const FilePane = lazy(async () => (await import("./file-pane.js")).FilePane, { isBeside: true });
+const Palette = lazy(async () => (await import("./palette.js")).Palette, { isBeside: true });
 const Dialogs = lazy(async () => (await import("./dialogs.js")).Dialogs, { isBeside: true });
 
 /** @typedef {import("../state/store.js").State} State */
@@ -73,6 +74,7 @@ export function App() {
       </main>
       ${file && html`<${FilePane} file=${file} />`}
     </div>
+    ${app.palette !== null && html`<${Palette} app=${app} />`}
     ${app.dialog && html`<${Dialogs} app=${app} />`}
   `;
 }

@@ -20,7 +20,7 @@ import { decidesAbout, isReader, otherPerson } from "../state/people.js";
 import { chatPath, runPath } from "../state/router.js";
 import { endSelecting, select, selected, startSelecting } from "../state/selection.js";
 import { signOut } from "../state/session.js";
-import { machineOf, openDialog, state } from "../state/store.js";
+import { machineOf, openDialog, set, state } from "../state/store.js";
 import { isUnread } from "../state/unread.js";
 import { ago, agoInShort, monograms, oneLine } from "../text/format.js";
 
@@ -311,6 +311,15 @@ export function ChatList({ app }) {
   return html`<nav id="chats" class="side" aria-label="Chats" onKeyDown=${onListKey}>
     <header>
       <a class="wordmark" href="/" aria-label="Penstock, new chat"><${Mark} /><span>penstock</span></a>
+      <button
+        type="button"
+        class="quiet round search"
+        aria-label="Search"
+        title="Search (Ctrl + K)"
+        onClick=${() => set({ palette: "" })}
+      >
+        <${Icon} name="search" />
+      </button>
       <${Menu} label="More" items=${menu} />
     </header>
     ${!isReader() && html`<a class="new-chat" href="/" aria-current=${isHome ? "page" : undefined}><${Icon} name="plus" />New chat</a>`}

@@ -1,7 +1,7 @@
 // A chat: its thread, and the field for the next message.
 
 import { listenForCopies, listenForPlaces } from "../markdown/blocks.js";
-import { LATEST, placeOf, StickToEnd } from "../components/scroll.js";
+import { LATEST, placeOf, StickToEnd, TO_PLACE } from "../components/scroll.js";
 import {
   Coded,
   composerField,
@@ -341,7 +341,7 @@ function useReturn(session, place, pin) {
     if (!place || !known) return;
     if (earlier && first > place.turn) session.loadEarlier().catch(pin);
     else if (!turns.some((it) => it.turn === place.turn)) pin();
-  }, [known, first]);
+  }, [known, first, place]);
 }
 
 /**
@@ -355,9 +355,14 @@ function useReturn(session, place, pin) {
  */
 export function useStickToEnd(id, scroller, content, onChange) {
   const name = placeName(id);
-  const [place] = useState(() => placeOf(readTabObject(name)));
+  const [place, setPlace] = useState(() => placeOf(readTabObject(name)));
   const stick = useRef(/** @type {StickToEnd | null} */ (null));
   const pin = () => stick.current?.pin();
+  const moveTo = (/** @type {Event} */ event) => {
+    const wanted = placeOf(/** @type {CustomEvent} */ (event).detail);
+    if (wanted) stick.current?.goTo(wanted);
+    setPlace(wanted);
+  };
   useLayoutEffect(() => {
     if (!scroller.current || !content.current) return undefined;
     const made = new StickToEnd(scroller.current, content.current, onChange, {
@@ -368,7 +373,9 @@ export function useStickToEnd(id, scroller, content, onChange) {
     listenForCopies(content.current);
     listenForPlaces(content.current, (path, line) => openFile(id, path, line));
     document.addEventListener(LATEST, pin);
+    document.addEventListener(TO_PLACE, moveTo);
     return () => {
+      document.removeEventListener(TO_PLACE, moveTo);
       document.removeEventListener(LATEST, pin);
       made.close();
     };
