@@ -107,7 +107,7 @@ record: $(VENV)/.dev ## record the real agents anew, for a diff to review; AGENT
 	tests/real/offline.sh $(BIN)/python tests/real/record.py $(AGENTS) $(ARGS)
 	$(BIN)/python tests/real/kinds.py
 
-outdated: $(VENV)/.dev ## ask the registry which agents are newer than those that the tests run
+outdated: $(VENV)/.dev ## ask npm and PyPI which agents are newer than those that the tests run
 	$(BIN)/python tests/real/outdated.py
 
 kinds: $(VENV)/.dev ## write the kinds of lines in the recordings into kinds.json of each agent, and the table of versions

@@ -28,7 +28,7 @@ EXEC = (
     "kimi",
     "ccs",
 )
-ACP = ("claude", "codex", "gemini", "opencode", "qwen", "copilot", "cline", "kilo", "goose")
+ACP = ("claude", "codex", "gemini", "opencode", "qwen", "copilot", "cline", "kilo", "goose", "vibe")
 PIPED = tuple(name for name in EXEC if name not in ("cline", "kimi"))
 ID = "0a1b-2c"
 
@@ -133,6 +133,7 @@ MORE = {"model": "m", "session_id": ID, "args": ("--x", "y z")}
             GOOSE.replace(" --instr", " --model=m --system=Short. --x --instr"),
         ),
         ("goose/acp", MORE, "goose acp --x|y z"),
+        ("vibe/acp", MORE, "vibe-acp --x|y z"),
         ("claude/acp", MORE, "claude-agent-acp --x|y z"),
         ("codex/acp", {}, "codex-acp"),
         ("codex/acp", MORE, 'codex-acp --config=model="m" --x|y z'),

@@ -43,6 +43,7 @@ ROUTES = {
     "kilo-exec": ("kilo", "kilo/edit", EDITED),
     "opencode-acp": ("acp", "acp/opencode-edit", NOTES),
     "pi-exec": ("pi", "pi/edit", NOTES),
+    "vibe-acp": ("acp", "acp/vibe-edit", NOTES),
     "qwen-acp": ("acp", "acp/qwen-edit", NOTES),
 }
 """Routes, each with the reader and the recording of the case `edit`, and the text of the file after it. The tools of

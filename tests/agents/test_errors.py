@@ -86,6 +86,7 @@ ERRORS: dict[str, list[list[Line]]] = {
             }
         ],
     ],
+    "vibe": [[{"jsonrpc": "2.0", "id": 2, "error": {"code": -32603, "message": WHY}}]],
     "ccs": [[{"type": "stream_event", "event": {"type": "error", "error": {"message": WHY}}}]],
     "ollama": [[{"error": WHY}]],
     "acp": [[{"jsonrpc": "2.0", "id": 2, "error": {"code": -32603, "message": WHY}}]],

@@ -7,7 +7,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "real"))
 
-import outdated  # of tests/real
+import install  # of tests/real
+import outdated
 
 
 def test_nothing_is_newer() -> None:
@@ -35,3 +36,21 @@ def test_a_registry_that_does_not_answer() -> None:
     status, lines = outdated.report(lambda package: None if "codex" in package else "999")
     assert status == 2
     assert "@openai/codex: the registry could not be asked" in lines
+
+
+def test_an_agent_of_pypi_is_asked_for_there() -> None:
+    """Both registries answer in their own form, and an answer without a version is no version."""
+    assert outdated.of_pypi() == {"mistral-vibe"}
+    assert "mistral-vibe" in outdated.names()
+    assert outdated.said("1.2.3\n") == "1.2.3"
+    assert outdated.said('{"name": "mistral-vibe", "versions": ["3.0.3", "3.0.2"], "latest": "3.0.3"}\n') == "3.0.3"
+    assert outdated.said('{"name": "mistral-vibe"}') is None
+    assert outdated.said("") is None
+
+
+def test_what_takes_long_is_installed_by_name() -> None:
+    """Nobody waits for it who has not asked for it, by the agent's name or by that of a route."""
+    for asked, is_wanted in (("", False), ("claude,codex", False), ("vibe", True), ("claude vibe-acp", True)):
+        programs = {it.program for it in install.wanted(asked)}
+        assert ("vibe-acp" in programs) == is_wanted
+        assert {"node", "claude", "goose"} <= programs

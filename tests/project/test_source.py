@@ -136,7 +136,8 @@ def test_every_exported_name_is_at_home() -> None:
 @pytest.mark.parametrize("agent", [name for name, entry in AGENTS.items() if entry.proven])
 def test_every_proven_agent_has_recordings(agent: str) -> None:
     """An agent is proven by recordings of the real one."""
-    assert list((ROOT / "tests" / "recordings").glob(f"{agent}/*/input.ndjson"))
+    folder = ROOT / "tests" / "recordings"
+    assert [*folder.glob(f"{agent}/*/input.ndjson"), *folder.glob(f"acp/{agent}-*/input.ndjson")]
 
 
 NAMED_ELSEWHERE = {

@@ -38,7 +38,7 @@ EVERYWHERE = (
 """Tests that run on each route: what a route is most likely to do in its own way."""
 WHOLE = {"claude-exec", "codex-server", "gemini-acp"}
 """Routes on which all tests run: a plain stream of events, an agent's own protocol, and ACP."""
-SEEN_ELSEWHERE = {"kilo", "kimi", "goose"}
+SEEN_ELSEWHERE = {"kilo", "kimi", "goose", "vibe"}
 """Agents that run with `PENSTOCK_SOAK=1` or by name alone, to save time.
 
 kilo is opencode by another name, kimi prints a plain stream of a few kinds of lines, and the recordings have both

@@ -1,4 +1,4 @@
-"""Install the real agents from npm into a cache outside the repository: `python tests/real/install.py [PROGRAM…]`.
+"""Install the real agents into a cache outside the repository: `python tests/real/install.py [PROGRAM…]`.
 
 Which and in what version says `agents.toml`. Each has a folder of its own, `agents/<package>@<version>` in the
 user's cache, which is put in its place whole; a second call finds it there. Several calls at once wait for one
@@ -22,6 +22,8 @@ from typing import NamedTuple
 
 TABLE = Path(__file__).with_name("agents.toml")
 INSTALL_SECONDS = 900
+PYTHON = (3, 12)
+"""Oldest Python that the agents of PyPI run on."""
 NODE = "node"
 """Program in the table that runs all others."""
 
@@ -40,6 +42,10 @@ class Package(NamedTuple):
     """Program below the package's folder, if npm is not told of it: in a package that is for one kind of machine."""
     published: str = ""
     """Package that people install, if it only fetches `package`."""
+    pypi: bool = False
+    """It comes from PyPI, into an environment of its own."""
+    by_name: str = ""
+    """Agent whose name has to be given for it to be installed and tested, as both take long."""
 
     def __str__(self) -> str:
         return f"{self.program} ({self.package}@{self.version})"
@@ -53,7 +59,7 @@ class Package(NamedTuple):
     @property
     def bin(self) -> Path:
         """The folder of its programs."""
-        return self.folder / "node_modules" / ".bin"
+        return self.folder / ("bin" if self.pypi else "node_modules/.bin")
 
     def is_installed(self) -> bool:
         """Whether its program is there."""
@@ -79,7 +85,7 @@ def install(package: Package) -> None:
     """
     if package.is_installed():
         return
-    if package.program != NODE:
+    if package.program != NODE and not package.pypi:
         install(packages()[NODE])
     folder = package.folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -87,6 +93,13 @@ def install(package: Package) -> None:
         if package.is_installed():
             return
         shutil.rmtree(folder, ignore_errors=True)
+        if package.pypi:  # its programs name their place, so it is made there, and the lock keeps others away
+            try:
+                _pip(package, folder)
+            except NotInstalled:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
+            return
         made = Path(tempfile.mkdtemp(prefix=".installing-", dir=folder.parent))
         try:
             _npm(package, made)
@@ -101,11 +114,38 @@ def install(package: Package) -> None:
         raise NotInstalled(f"{package} brings no program of that name")
 
 
+def _pip(package: Package, folder: Path) -> None:
+    _run(package, [_python(package), "-m", "venv", str(folder)])
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    _run(package, [*pip, f"{package.package}=={package.version}"])
+
+
+def _python(package: Package) -> str:
+    """Return a Python that PyPI's agents run on: this one, one in PATH, or one of pyenv.
+
+    Raises:
+        NotInstalled: there is none.
+    """
+    if sys.version_info >= PYTHON:
+        return sys.executable
+    minors = range(PYTHON[1], PYTHON[1] + 8)
+    in_path = (shutil.which(f"python3.{minor}") for minor in minors)
+    of_pyenv = (it for minor in minors for it in Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"))
+    for found in (*map(str, of_pyenv), *filter(None, in_path)):
+        if subprocess.run([found, "-c", "import venv, ensurepip"], capture_output=True).returncode == 0:
+            return found
+    raise NotInstalled(f"{package}: it needs Python {'.'.join(map(str, PYTHON))} or newer, and there is none")
+
+
 def _npm(package: Package, folder: Path) -> None:
     argv = ["npm", "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error"]
+    _run(package, [*argv, f"{package.package}@{package.version}"])
+
+
+def _run(package: Package, argv: list[str]) -> None:
     try:
         done = subprocess.run(
-            [*argv, f"{package.package}@{package.version}"],
+            argv,
             env={**os.environ, "PATH": search_path([])},  # packages may run Node while they are installed
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -116,7 +156,7 @@ def _npm(package: Package, folder: Path) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotInstalled(f"{package}: {error}") from error
     if done.returncode != 0:
-        raise NotInstalled(f"{package}: npm install failed:\n{(done.stderr or done.stdout).strip()[-2000:]}")
+        raise NotInstalled(f"{package}: the installation failed:\n{(done.stderr or done.stdout).strip()[-2000:]}")
 
 
 @contextmanager
@@ -126,15 +166,25 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
+def wanted(asked: str) -> list[Package]:
+    """Return all packages but those of an agent that has to be named, and is not among those asked for.
+
+    `asked`: names of agents, or of routes of agents (`vibe-acp`), with commas or blanks between them.
+    """
+    words = asked.replace(",", " ").split()
+    agents = {*words, *(word.rpartition("-")[0] for word in words)}
+    return [it for it in packages().values() if not it.by_name or it.by_name in agents]
+
+
 def main(names: list[str]) -> int:
-    """Install those named, or all; the number of those that are not there afterwards is the exit status."""
+    """Install those named, or those of `wanted`; the exit status is the number of those that failed."""
     table = packages()
     unknown = [name for name in names if name not in table]
     if unknown:
         print(f"not in {TABLE.name}: {', '.join(unknown)}; there are: {', '.join(table)}", file=sys.stderr)
         return 64
     missing = []
-    for package in [table[name] for name in names] or table.values():
+    for package in [table[name] for name in names] or wanted(os.environ.get("AGENTS", "")):
         try:
             install(package)
             print(f"{package}: {package.folder}")

@@ -1,11 +1,12 @@
-"""List the agents of which npm has a newer version than the tests run: `python tests/real/outdated.py`.
+"""List the agents of which npm or PyPI has a newer version than the tests run: `python tests/real/outdated.py`.
 
 The registry is asked for each package of `agents.toml`, and for each that the facts of an agent tell people to install,
-one by one. Exit status 1 if there is a newer version, 2 if the registry could not be asked for one.
+one by one. Exit status 1 if there is a newer version, 2 if a registry could not be asked for one.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from penstock.cli.agents import is_newer
 SECONDS = 60
 """Timeout in seconds for one question to the registry."""
 NPM = "npm install -g "
+PIP = "pip install "
 
 
 def names() -> dict[str, str | None]:
@@ -25,19 +27,38 @@ def names() -> dict[str, str | None]:
     found: dict[str, str | None] = {it.package: it.version for it in packages().values()}
     found |= {it.published: it.version for it in packages().values() if it.published}
     for facts in AGENTS.values():
-        if facts.install.startswith(NPM):
-            found.setdefault(facts.install.removeprefix(NPM), None)
+        if facts.install.startswith((NPM, PIP)):
+            found.setdefault(facts.install.removeprefix(NPM).removeprefix(PIP), None)
     return found
 
 
+def of_pypi() -> set[str]:
+    """Return those of the packages that come from PyPI."""
+    told = (facts.install for facts in AGENTS.values())
+    return {it.package for it in packages().values() if it.pypi} | {
+        it.removeprefix(PIP) for it in told if it.startswith(PIP)
+    }
+
+
 def newest(package: str) -> str | None:
-    """Return the newest version in the registry, or None if it could not be asked."""
+    """Return the newest version in its registry, or None if that could not be asked."""
     argv = ["npm", "view", package, "version", "--loglevel=error"]
+    if package in of_pypi():
+        # The agent may need a newer Python than this one: a version counts on whatever Python it runs.
+        argv = [sys.executable, "-m", "pip", "index", "versions", package, "--ignore-requires-python", "--json"]
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() or None if done.returncode == 0 else None
+    return said(done.stdout) if done.returncode == 0 else None
+
+
+def said(answer: str) -> str | None:
+    """Return the version in the answer of npm, which is all of it, or of pip, which is JSON; None if there is none."""
+    if not answer.startswith("{"):
+        return answer.strip() or None
+    latest = json.loads(answer).get("latest")
+    return latest if isinstance(latest, str) else None
 
 
 def report(ask: Callable[[str], str | None] = newest) -> tuple[int, list[str]]:

@@ -248,11 +248,12 @@ def record(at: Bench, cases: list[str], into: Path) -> None:
 def main() -> int:
     """The command line. The exit status is the number of agents that are not installed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("agents", nargs="*", default=list(SETUPS), metavar="AGENT", help=", ".join(SETUPS))
+    known = [name for name in SETUPS if "exec" in registry.AGENTS[name].routes]
+    parser.add_argument("agents", nargs="*", default=known, metavar="AGENT", help=", ".join(known))
     parser.add_argument("--case", nargs="+", default=list(CASES), choices=CASES)
     parser.add_argument("--into", type=Path, default=RECORDINGS)
     given = parser.parse_args()
-    if unknown := set(given.agents) - set(SETUPS):
+    if unknown := set(given.agents) - set(known):
         parser.error(f"no such agent: {', '.join(unknown)}")
     cases = [name for name in CASES if name in given.case or any(CASES[case].after == name for case in given.case)]
     missing = 0

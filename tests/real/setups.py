@@ -204,6 +204,19 @@ def _goose(home: Path, url: str) -> Env:
     }
 
 
+def _vibe(home: Path, url: str) -> Env:
+    folder = home / ".vibe"
+    provider = f'[[providers]]\nname = "mock"\napi_base = "{url}/v1"\napi_key_env_var = "MOCK_KEY"\n'
+    models = "".join(
+        f'[[models]]\nname = "{name}"\nprovider = "mock"\nalias = "{name}"\nsupports_images = true\n'
+        for name in (MODEL, "other-model")
+    )
+    off = "".join(f"enable_{it} = false\n" for it in ("telemetry", "update_checks", "auto_update"))
+    start = f'active_model = "{MODEL}"\napi_retry_max_elapsed_time = 3.0\n'
+    _write(folder / "config.toml", f"{start}{off}{provider}{models}")
+    return {"VIBE_HOME": str(folder), "MOCK_KEY": "dummy"}
+
+
 def _run(argv: list[str], env: Env) -> None:
     program = which(argv[0], path=env["PATH"])
     assert program is not None, argv[0]
@@ -223,6 +236,7 @@ SETUPS = {
     "pi": Setup(_pi, "other-model"),
     "cline": Setup(_cline, "other-model"),
     "kimi": Setup(_kimi, "other-model"),
+    "vibe": Setup(_vibe, "other-model"),
     "goose": Setup(_goose, "other-model"),
     "droid": Setup(_droid, "custom:other-model", "other-model"),
 }

@@ -35,6 +35,7 @@ MADE_OTHERWISE: dict[tuple[str, str], Shown] = {
     ("kilo-acp", "overwrite"): "fragment",
     ("droid-exec", "tools"): "fragment",  # its result has no content
     ("droid-exec", "overwrite"): "fragment",
+    ("vibe-acp", "overwrite"): "diff",
     ("goose-acp", "overwrite"): "names",
     ("goose-exec", "overwrite"): "names",
     ("pi-exec", "tools"): "fragment",

@@ -38,6 +38,7 @@ MAY_CHANGE = {
     "pi": (".pi/agent/sessions/*",),
     "kimi": (".kimi-code/[!c]*", ".cache/*"),
     "goose": (".local/share/goose/*", ".local/state/goose/*"),
+    "vibe": (".vibe/logs/*", ".vibe/*cache*", ".vibe/vibehistory", ".vibe/projects.toml", ".cache/*"),
     "droid": tuple(
         f".factory/{name}*"
         for name in (

@@ -43,7 +43,7 @@ HIDES_SESSION = {"cline-exec", "goose-exec"}
 """Routes that never tell the session id."""
 LOSES_RESULTS = {"codex-acp": "parallel"}
 """Routes that do not always tell what a call returned, and in which scenario."""
-HAS_NO_PLAN = {"claude", "qwen", "copilot", "pi", "cline", "droid", "kimi", "goose"}
+HAS_NO_PLAN = {"claude", "qwen", "copilot", "pi", "cline", "droid", "kimi", "goose", "vibe"}
 """Agents that offer the model no tool for a plan; some have one behind a search for tools."""
 HAS_NO_HELPERS = {"codex", "pi", "droid", "kimi"}
 """Agents that offer the model no tool for a sub-agent, or not the model of these tests, or that run sub-agents in a

@@ -59,6 +59,7 @@ AGENTS: Mapping[str, AgentFacts] = _Facts(
     "cline",
     "droid",
     "goose",
+    "vibe",
     "ccs",
     "ollama",
     "acp",

@@ -208,7 +208,7 @@ class AcpCalls:
 
     def _name(self, call: AcpCall, patch: dict[str, Any], announced: bool) -> str:
         """Return the tool's own name, if the agent reports it; the protocol itself has none."""
-        name = text_of(patch.get("name")) or meta_of(patch, "toolName") or _tool_in_meta(patch)
+        name = text_of(patch.get("name")) or meta_of(patch, "toolName", "tool_name") or _tool_in_meta(patch)
         if name:
             return name
         match self.quirks.tool_name:

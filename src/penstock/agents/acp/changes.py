@@ -46,6 +46,8 @@ def made(fields: dict[str, Any], whole: bool) -> list[Change] | None:
         return found
     if whole and contents:
         return contents
+    if raw.get("fileExisted") is True and len(paths) == 1:
+        return [_written_over(paths[0], raw)]
     if isinstance(shown := raw.get("detailedContent"), str):
         return _created(contents) if _NEW_FILE in shown else from_git(shown, paths) or contents or None
     metadata = as_dict(raw.get("metadata"))
@@ -67,6 +69,14 @@ def _is_content(change: Change) -> bool:
 
 def _settled(change: Change, is_new: bool) -> Change:
     return msgspec.structs.replace(change, removed=0) if is_new else diffs.named(change.path, "update")
+
+
+def _written_over(path: str, raw: dict[str, Any]) -> Change:
+    """Return the change of a tool that reports a file was there, with the content before if it reports that too."""
+    before, after = raw.get("previousContent"), raw.get("content")
+    if isinstance(before, str) and isinstance(after, str):
+        return diffs.from_texts(path, before, after)
+    return diffs.named(path, "update")
 
 
 def _contents(fields: dict[str, Any], whole: bool) -> Iterator[Change]:

@@ -215,6 +215,8 @@ class Acp:
             return self._updated(params)
         if method == "$/cancel_request":
             return self._withdraw(params.get("requestId"))
+        if method == "_session/retrying":
+            return self._updates.retried(text_of(params.get("detail")))
         if "id" not in message:
             return () if method.startswith((*_PRIVATE, *self._updates.quirks.private_methods)) else (Unknown(method),)
         if method == "session/request_permission":

@@ -67,6 +67,7 @@ class SessionUpdates:
         self._background: list[str] = []  # sub-agents whose end the agent will answer
         self._has_ids = False  # the model's text has ids of messages: text without one is the agent's own
         self._trouble: Failure | None = None  # the latest error in `_meta`, after which the agent may try again
+        self._retries = False  # the agent asks the model again: a message with the id of the open one is that one anew
         self._failed = False  # the agent reported that it gave up: its next text is the reason
 
     def identify(self, agent: str) -> None:
@@ -221,6 +222,9 @@ class SessionUpdates:
         if lane is None:
             self.error = None
         known = lane in self._messages and self._messages[lane] == message
+        again, self._retries = self._retries and lane is None, False
+        if known and again and message:
+            return (MessageStart(message), found)
         if known and (message or not (lane in self._acted or lane in self._counted)):
             return (found,)
         ends = self._new_round(lane) if lane in self._acted else self._end_message(lane)
@@ -228,6 +232,11 @@ class SessionUpdates:
         self._note(begun)
         self._messages[lane] = message
         return (*self._calls.settle(), *begun, *ends, MessageStart(message, lane), found)
+
+    def retried(self, why: str) -> Sequence[Update]:
+        """Translate the notification that the agent asks the model again, as its answer has broken off."""
+        self._retries = True
+        return (Notice("retry", why or "the model call failed", "warning"),)
 
     def _call_over(self, update: dict[str, Any]) -> Sequence[Update]:
         """Translate an empty chunk. With figures, which some agents send so, it ends a model call."""

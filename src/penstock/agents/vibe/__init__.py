@@ -1,0 +1,1 @@
+"""vibe: Mistral Vibe, the agent of Mistral AI."""

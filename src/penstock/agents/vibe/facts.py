@@ -1,0 +1,38 @@
+"""Facts about vibe."""
+
+from __future__ import annotations
+
+from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, RouteFacts
+from penstock.agents._permissions import ACP, own_settings
+from penstock.agents._project_files import AGENTS_MD, SKILLS, ProjectFiles
+
+FACTS = AgentFacts(
+    routes={
+        "acp": RouteFacts(
+            "acp.dialogue:Acp",
+            "vibe-acp",
+            "vibe.start:acp",
+            supports=("resume", "fork", "read", "ask", "edits", "args", "images"),
+            counts=("max_turns",),
+            proposed="fragment",
+            made="fragment",
+            counts_refused=True,
+            tags=ACP_TAGS,
+        ),
+    },
+    allows={
+        "acp": {
+            **ACP,
+            "own": own_settings("Its own settings decide. Without any it changes files, and asks you about commands."),
+        }
+    },
+    install="pip install mistral-vibe",
+    tested="3.0.2",
+    variables=("MISTRAL_", "VIBE_"),
+    acp=AcpQuirks(
+        called="mistral-vibe",
+        modes={"read": "ask", "ask": "ask", "edits": "ask", "all": "auto-approve"},
+        errors=((r"Invalid API key", "auth"),),
+    ),
+    project_files=ProjectFiles(starts=(".vibe", SKILLS), instructs=(AGENTS_MD,)),
+)
