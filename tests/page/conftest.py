@@ -169,6 +169,6 @@ def stage(folder: Path) -> Path:
         cast.held("coding", cast.WORDED, 140, gate),
         cast.parrot("fuzzer", folder / "fuzzer", fuzz.tried().values()),
         cast.parrot("depths", folder / "depths", fuzz.replies().values()),
-        *(cast.peer(), cast.missing()),
+        *(cast.peer(), cast.commander(), cast.missing()),
     ]
     return cast.config(folder / "penstock.toml", more=more)

@@ -198,3 +198,39 @@ def test_a_queue_by_keyboard_and_on_a_phone(at: Open, server: Server, devices: C
     thread.ready()
     shows(thread, 1, 5, 2, 4, 3)
     expect(thread.turn(3).locator(".prompt")).to_have_text("third, edited")
+
+
+def test_a_command_is_always_allowed_in_this_chat(at: Open) -> None:
+    """It is not asked for again until the rule is removed; the level is changed at the field, by the keyboard."""
+    thread = at("commander")
+    page = thread.page
+    thread.say("make a")
+    always = page.get_by_role("button", name="Always in this chat")
+    expect(always).to_be_visible()
+    always.press("Enter")
+    thread.ended(1)
+    expect(thread.reply(1)).to_have_text("once")
+    rules = page.locator(".rules")
+    expect(rules.locator("summary")).to_have_text("1 command always allowed in this chat")
+
+    thread.ask("make a", 2)
+    expect(thread.reply(2)).to_have_text("once")
+    page.reload()
+    thread.ready()
+    rules.locator("summary").press("Enter")
+    page.get_by_role("button", name="Ask again for make a").press("Enter")
+    expect(rules).to_have_count(0)
+    thread.say("make a")
+    page.locator(".options").get_by_role("button", name="No").press("Enter")
+    thread.ended(3)
+    expect(thread.reply(3)).to_have_text("no")
+
+    level = page.locator(".permission select")
+    before = level.input_value()
+    level.focus()
+    page.keyboard.press("ArrowUp")
+    expect(level).not_to_have_value(before)
+    expect(page.locator(".permission .choice")).to_have_attribute("data-level", "all")
+    page.reload()
+    thread.ready()
+    expect(level).not_to_have_value(before)

@@ -17,6 +17,7 @@ from penstock.core.health import Health
 from penstock.errors import AgentFailed, AgentNotFound, UsageError, shown
 from penstock.events import Change, Event, QuestionAsked, RunEnded, ToolCalled, ToolReturned
 from penstock.run import telemetry
+from penstock.run.allowed import CommandRule
 from penstock.run.launch import Launch
 from penstock.run.limits import Budget
 from penstock.run.result import Result
@@ -97,6 +98,9 @@ class Run:
         """Trace of whoever asked for the run; set it before the start. None: that of the environment, if any."""
         self.trace_facts: dict[str, Value] = {}
         """Attributes of its span that its events do not have; set them before the start."""
+        self.has_rule: Callable[[str], bool] | None = None
+        """Function that returns whether the `rule_of` this id allows a command without a question; set it before the
+        start. It is called by another thread."""
         self.retries_itself: bool = True
         """Whether a retry continues this run. Set it to False before the start to make it with `next_attempt`."""
         self._launch = launch
@@ -228,6 +232,10 @@ class Run:
         check({"id": id, "text": text}, ANSWER_RULES)
         self._running.answer(id, text)
 
+    def rule_of(self, id: str) -> CommandRule | None:
+        """Return the rule that allows the command of an open question; None if there is no such command."""
+        return self._running.rule_of(id)
+
     def awaits(self, id: str) -> bool:
         """Return whether the question of this id still waits for an answer."""
         return self._running.awaits(id)
@@ -274,6 +282,7 @@ class Run:
             read_pause=self.read_pause,
             budget=Budget(max_cost=spec.max_cost, max_turns=spec.max_turns, max_tokens=spec.max_tokens),
             wait=self._retrying.wait if self._retrying is not None else None,
+            has_rule=self.has_rule,
         )
         self._supervisor.events.on_put = self._on_news
         self._telemetry = telemetry.begin(spec.prompt, launch.provider, self.trace, self.trace_facts)

@@ -29,7 +29,7 @@ from penstock.core.questions import SAME_COMMAND
 from penstock.errors import AgentNotFound, PenstockError, TransportError
 from penstock.events import BlockStarted, Event, MessageStarted, QuestionAnswered, QuestionAsked, RunEnded, RunStarted
 from penstock.run import drift_log
-from penstock.run.allowed import AllowedCommands
+from penstock.run.allowed import AllowedCommands, CommandRule, HasRule, rule_of
 from penstock.run.lifecycle import Action, Fact, Lifecycle, Limits, Trigger
 from penstock.run.limits import Budget, Spending
 from penstock.run.made_files import MadeFiles
@@ -38,7 +38,7 @@ from penstock.run.process import Exited, Process
 from penstock.run.queues import READ_BYTES, CallQueue, EventQueue
 from penstock.run.stdin import StdinWriter
 from penstock.stream import Stream
-from penstock.updates import Answer, Notice
+from penstock.updates import Answer, Notice, Question
 
 if TYPE_CHECKING:
     from penstock.config.command_rules import Verdict
@@ -76,8 +76,11 @@ class Supervisor:
         read_pause: float = 0.0,
         budget: Budget | None = None,
         wait: RetryWait | None = None,
+        has_rule: HasRule | None = None,
     ) -> None:
-        """`wait`: the pause before the agent is started, if the run is a retry; `start` returns before it.
+        """`has_rule`: function that returns whether a command is allowed by a rule of the caller, at each question.
+
+        `wait`: the pause before the agent is started, if the run is a retry; `start` returns before it.
 
         `read_pause`: seconds between two reads of growing output, for a reader that shows it at a pace of its own.
         Each read wakes two threads, so fewer of them take less time of the processor. A pause ends early with anything
@@ -100,6 +103,7 @@ class Supervisor:
             launch.command.stdin, self._dialogue, allow=launch.allow, ask=ask, record=self._record_sent
         )
         self._allowed = AllowedCommands(launch.agent, launch.cwd)
+        self._has_rule = has_rule
         self._recording = recording
         self._record: Record | None = None
         """Record of what a confined run could plant."""
@@ -154,6 +158,11 @@ class Supervisor:
     def answer(self, id: str, text: str) -> None:
         """Answer a question of the agent. If it no longer waits, nothing happens."""
         self._calls.put(lambda: self._answer(self._stdin.parse_answer(id, text)))
+
+    def rule_of(self, id: str) -> CommandRule | None:
+        """Return the rule that allows the command of an open question; None if there is no such command."""
+        asked = self.stream.asked(id)
+        return None if asked is None else rule_of(asked)
 
     def awaits(self, id: str) -> bool:
         """Return whether this question of the agent still waits for an answer. Any thread may call it."""
@@ -445,7 +454,11 @@ class Supervisor:
         verdict: Verdict | None = None
         if event.ask == "command" and asked.command is not None:
             verdict = self._launch.rules.verdict(asked.command, asked.command_cwd, self._launch.cwd)
-        return verdict or ("allow" if self._allowed.covers(asked) else None)
+        return verdict or ("allow" if self._allowed.covers(asked) or self._is_by_rule(asked) else None)
+
+    def _is_by_rule(self, asked: Question) -> bool:
+        rule = rule_of(asked) if self._has_rule is not None else None
+        return rule is not None and self._has_rule is not None and self._has_rule(rule.id)
 
     def _answer(self, answer: Answer | None) -> None:
         if answer is not None and answer.option == SAME_COMMAND.id:

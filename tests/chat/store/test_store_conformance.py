@@ -24,6 +24,7 @@ from penstock.chat.store.protocol import (
     LeaseLost,
     News,
     Page,
+    RowChanged,
     StoreClosed,
     StoredEntry,
     Submitted,
@@ -34,7 +35,7 @@ from penstock.chat.store.protocol import (
     check_entries,
     check_number,
 )
-from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, ChatRule, Directory, Share, TurnRow
 from penstock.chat.store.search import (
     MAX_KEY,
     TITLE,
@@ -242,8 +243,10 @@ class MemoryStore:
     async def list_chats(self, *, after: str = "", limit: int = 500) -> list[ChatRow]:
         return [self.chats[id].row for id in sorted(self.chats) if id > after][:limit]
 
-    async def update_chat(self, chat: str, changes: ChatChanges) -> ChatRow:
+    async def update_chat(self, chat: str, changes: ChatChanges, *, rules: list[ChatRule] | None = None) -> ChatRow:
         found = self.of(chat)
+        if rules is not None and found.row.rules != rules:
+            raise RowChanged(chat)
         if changes.title not in (UNSET, found.row.title):
             self.note_unindexed(chat, TITLE)
         found.row = changes.applied(found.row)
@@ -623,9 +626,16 @@ class Lenient(MemoryStore):
 class ReplacesRows(MemoryStore):
     """Sets the fields that are not changed to their defaults."""
 
-    async def update_chat(self, chat: str, changes: ChatChanges) -> ChatRow:
+    async def update_chat(self, chat: str, changes: ChatChanges, *, rules: list[ChatRule] | None = None) -> ChatRow:
         row = self.of(chat).row
         self.of(chat).row = ChatRow(row.id, row.agent, row.cwd, row.created_at)
+        return await super().update_chat(chat, changes)
+
+
+class LosesRules(MemoryStore):
+    """Does not compare the rules that a writer has read."""
+
+    async def update_chat(self, chat: str, changes: ChatChanges, *, rules: list[ChatRule] | None = None) -> ChatRow:
         return await super().update_chat(chat, changes)
 
 
@@ -831,6 +841,7 @@ WRONG: list[tuple[type[MemoryStore], str]] = [
     (Lenient, "nonsense_is_an_error"),
     (KeepsDeleted, "chats_are_rows"),
     (ReplacesRows, "changes_leave_other_fields"),
+    (LosesRules, "rules_are_compared_and_set"),
     (DropsHeartbeats, "chats_are_rows"),
     (KeepsDirectories, "directories_are_rows"),
     (KeepsShares, "shares_are_rows"),

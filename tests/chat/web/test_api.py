@@ -539,6 +539,7 @@ def test_the_page_of_the_docs_has_every_address() -> None:
     ids = {"/ai/AGENT": "/ai/{agent}", "/ai/FOREIGN": "/ai/{foreign}", "/browsers/ID": "/browsers/{browser}"}
     ids |= {
         "/attachments/ID": "/attachments/{attachment}",
+        "/rules/ID": "/rules/{rule}",
         "/shares/ID": "/shares/{share}",
         "/runs/ID": "/runs/{run}",
         "/nodes/NAME": "/nodes/{node}",

@@ -51,6 +51,7 @@ WRITES = {
     "edit",
     "move",
     "send_now",
+    "remove_rule",
 }
 DECIDES = {"delete", "share", "revoke_share"}
 
@@ -123,7 +124,7 @@ def send(client: httpx.Client, address: Address, chat: str) -> httpx.Response:
     path = address.path.replace("{chat}", chat)
     for name in ("turn", "step", "round", "candidate"):
         path = path.replace(f"{{{name}}}", "999")
-    for name in ("browser", "run", "agent", "foreign", "node", "share", "attachment"):
+    for name in ("rule", "browser", "run", "agent", "foreign", "node", "share", "attachment"):
         path = path.replace(f"{{{name}}}", "nobody")
     given: dict[str, Any] = {} if address.body is None else {"json": {"no_such_field": 1}}
     if address.media == "text/event-stream" and address.method == "GET":

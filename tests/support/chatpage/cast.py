@@ -13,6 +13,7 @@ TESTS = HERE.parents[1]
 RECORDINGS = TESTS / "recordings"
 PLAYER = TESTS / "support" / "scripted.py"
 PEER = TESTS / "support" / "acp_peer.py"
+COMMANDER = TESTS / "run" / "processes" / "programs" / "commander.py"
 PARROT = HERE / "parrot.py"
 WORKER = HERE / "worker.py"
 HOSTILE = TESTS / "page" / "hostile.markdown"
@@ -130,6 +131,11 @@ def parrot(name: str, folder: Path, texts: Iterable[str]) -> str:
 def peer(name: str = "peer") -> str:
     """The part of the configuration for an agent that asks, and waits for the answer."""
     return _table(name, protocol="acp", command=[sys.executable, str(PEER)])
+
+
+def commander(name: str = "commander") -> str:
+    """The part of the configuration for an agent that asks whether it may run each line of its prompt."""
+    return _table(name, protocol="acp", command=[sys.executable, str(COMMANDER), "--resumes"])
 
 
 def workshop(folder: Path) -> Path:

@@ -107,6 +107,8 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True, tag="answered"):
     answer: str
     """Id of an option, or words."""
     person: str = OWNER
+    always: bool = False
+    """True if the command that is asked for is allowed in the whole chat."""
 
 
 class TurnBegan(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_began"):

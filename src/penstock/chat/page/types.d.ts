@@ -34,6 +34,7 @@ declare namespace Api {
   interface AnswerBody {
     id: string;
     answer: string;
+    always?: boolean;
   }
 
   interface Asked {
@@ -126,6 +127,12 @@ declare namespace Api {
     budget?: number | null;
   }
 
+  interface ChatRule {
+    id: string;
+    command: string;
+    person?: string;
+  }
+
   interface ChatView {
     id: string;
     agent: string;
@@ -142,6 +149,7 @@ declare namespace Api {
     archived: boolean;
     budget: number | null;
     spent: number;
+    rules: Array<ChatRule>;
     used_at: number;
     state: "idle" | "queued" | "running";
     asks: boolean;

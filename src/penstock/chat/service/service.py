@@ -522,8 +522,23 @@ class Service:
         await self.this_node.require_known("queue", chat.row)
         await chat.send_now(turn, stops, person=person)
 
-    async def answer(self, id: str, question: str, text: str, *, person: str = OWNER) -> int:
+    async def remove_rule(self, id: str, rule: str) -> ChatView:
+        """Remove a rule of a chat: from the next question on, its command is asked for again. Return the chat.
+
+        Raises:
+            NoSuchChat: there is none of this id.
+            StoreFailed: the change cannot be kept.
+        """
+        self._require_open()
+        chat = self._chats.require(id)
+        await chat.log.change_rules(lambda rules: [it for it in rules if it.id != rule])
+        self._shared.changed.set()
+        return view_of(chat, self._shared.this_node)
+
+    async def answer(self, id: str, question: str, text: str, *, person: str = OWNER, always: bool = False) -> int:
         """Answer a question of the agent; return the turn that continues with the answer, or the new turn.
+
+        `always`: the command that it is about is allowed in the whole chat.
 
         Raises:
             NoSuchChat: there is none of this id.
@@ -533,7 +548,9 @@ class Service:
         """
         self._require_open()
         chat = self._chats.require(id)
-        turn = await chat.answer(question, self._text(text), person=person)
+        if always:
+            await self.this_node.require_known("rules", chat.row)
+        turn = await chat.answer(question, self._text(text), person=person, always=always)
         await self._was_written_to(chat, None)
         return turn
 

@@ -23,6 +23,7 @@ from penstock.chat.store.protocol import (
     Conflict,
     EntryTooLarge,
     Fenced,
+    RowChanged,
     StoreClosed,
     StoreFailed,
     Submitted,
@@ -34,6 +35,7 @@ from penstock.chat.store.rows import (
     Attachment,
     ChatChanges,
     ChatRow,
+    ChatRule,
     Directory,
     Heartbeat,
     Share,
@@ -357,6 +359,29 @@ async def changes_leave_other_fields(make: Open, chat: str) -> None:
             _same(f"the changed field {name!r}", await store.update_chat(chat, change), change.applied(expected))
             expected = change.applied(expected)
         _same("the row", await store.get_chat(chat), expected)
+
+
+async def rules_are_compared_and_set(make: Open, chat: str) -> None:
+    """Check that of two writers who change the same rules of a chat one counts, and the other is rejected."""
+    one, two, three = (ChatRule(name, f"make {name}", "ana ü") for name in ("a", "b", "c"))
+    async with make() as store:
+        await store.create_chat(_row(chat))
+        changes = [ChatChanges(rules=[rule]) for rule in (one, two)]
+        done = await asyncio.gather(
+            store.update_chat(chat, changes[0], rules=[]),
+            store.update_chat(chat, changes[1], rules=[]),
+            return_exceptions=True,
+        )
+        _same("how many were rejected", sum(isinstance(it, RowChanged) for it in done), 1)
+        kept = (await store.get_chat(chat)).rules
+        _require(kept in ([one], [two]), "the rules are those of neither writer")
+        row = await store.update_chat(chat, ChatChanges(rules=[*kept, three]), rules=kept)
+        _same("the rules of the second change", row.rules, [*kept, three])
+        await _raises(RowChanged, store.update_chat(chat, ChatChanges(rules=[], title="t"), rules=kept))
+        _same("the row after a rejected change", await store.get_chat(chat), row)
+        row = await store.update_chat(chat, ChatChanges(rules=[]), rules=[*kept, three])
+        _same("no rules", row.rules, [])
+        await _raises(UnknownChat, store.update_chat(f"{chat}-none", ChatChanges(rules=[]), rules=[]))
 
 
 async def directories_are_rows(make: Open, chat: str) -> None:
@@ -748,6 +773,7 @@ CHECKS: tuple[Check, ...] = (
     nonsense_is_an_error,
     chats_are_rows,
     changes_leave_other_fields,
+    rules_are_compared_and_set,
     directories_are_rows,
     shares_are_rows,
     attachments_are_kept,
@@ -793,6 +819,8 @@ def _value_of(kind: Any, default: object) -> Any:
                 return b"\0 \xff"
             case msgspec.inspect.LiteralType(values=values):
                 return next(value for value in reversed(values) if value != default)
+            case msgspec.inspect.ListType(item_type=msgspec.inspect.StructType(cls=struct)):
+                return [struct(**_values_of(struct))]
             case msgspec.inspect.ListType() | msgspec.inspect.VarTupleType():
                 return msgspec.convert([_value_of(str, None), "'; --"], kind)
             case msgspec.inspect.StructType():

@@ -28,7 +28,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, ChatRule, Directory, Share, TurnRow
 from penstock.chat.store.search import MAX_KEY, Reader, SearchTexts, StoredHits, Unindexed
 from penstock.chat.store.state import StoreState
 from penstock.chat.store.words import Term
@@ -174,6 +174,14 @@ class EntryTooLarge(UsageError):
         self.size: int = size
         self.limit: int = limit
         super().__init__(f"an entry of {size:,} bytes is too large for the store", expected=f"at most {limit:,} bytes")
+
+
+class RowChanged(UsageError):
+    """A field of the chat's row is not as the writer has read it: the row was not changed."""
+
+    def __init__(self, chat: str) -> None:
+        self.chat = chat
+        super().__init__(f"the row of the chat {chat!r} has changed", help="read it again, and decide anew")
 
 
 class UnknownChat(UsageError):
@@ -366,11 +374,14 @@ class ChatStore(Protocol):
         """Return chats in the order of their ids, beginning after the id `after`."""
         ...
 
-    async def update_chat(self, chat: str, changes: ChatChanges) -> ChatRow:
+    async def update_chat(self, chat: str, changes: ChatChanges, *, rules: list[ChatRule] | None = None) -> ChatRow:
         """Change the row of a chat; return the row as it is then.
+
+        `rules`: those that the row must have; None for any.
 
         Raises:
             UnknownChat: there is none.
+            RowChanged: its rules are not these.
         """
         ...
 

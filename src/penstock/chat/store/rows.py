@@ -22,6 +22,17 @@ class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on: bool = True
 
 
+class ChatRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Command that the agent of a chat may run without a question."""
+
+    id: str
+    """Digest of everything that the permission covers: the words of the command, and where it runs."""
+    command: str
+    """The command for people; it may be shortened."""
+    person: str = OWNER
+    """Person who allowed it."""
+
+
 Visibility = Literal["private", "team"]
 """Who sees a chat besides its person and the owners: nobody, or everybody."""
 
@@ -50,6 +61,8 @@ class ChatFields(msgspec.Struct, frozen=True):
     """US dollars that its turns may cost; None for no limit."""
     spent: float = 0.0
     """US dollars that its turns have cost, as far as their agents report it."""
+    rules: list[ChatRule] = []
+    """Commands that its agent may run without a question, wherever it asks."""
 
 
 class ChatRow(ChatFields, frozen=True):
@@ -85,6 +98,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
 class ChatChanges(ChatSettings, frozen=True, kw_only=True):
     """Fields of a chat that change. The others stay as they are in the store, where another writer may change them."""
 
+    rules: list[ChatRule] | UnsetType = UNSET
     session_id: str | UnsetType | None = UNSET
     heartbeat_since: int | UnsetType = UNSET
     spent: float | UnsetType = UNSET

@@ -30,7 +30,7 @@ from penstock.chat.store.protocol import (
     check_entries,
     check_number,
 )
-from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, ChatRule, Directory, Share, TurnRow
 from penstock.chat.store.search import MAX_KEY, Reader, SearchTexts, StoredHits, Unindexed
 from penstock.chat.store.state import CHECK_BYTES, StoreState
 from penstock.chat.store.subscriptions import StoreSubscription
@@ -235,10 +235,10 @@ class SqliteStore:
         rows: list[ChatRow] = await self._read(tables.list_chats, after, limit)
         return rows
 
-    async def update_chat(self, chat: str, changes: ChatChanges) -> ChatRow:
+    async def update_chat(self, chat: str, changes: ChatChanges, *, rules: list[ChatRule] | None = None) -> ChatRow:
         """As `ChatStore.update_chat`."""
         check_chat(chat)
-        row: ChatRow = await self._change(lambda made: made.update_chat(chat, changes))
+        row: ChatRow = await self._change(lambda made: made.update_chat(chat, changes, rules))
         return row
 
     async def delete_chat(self, chat: str) -> None:

@@ -14,6 +14,7 @@ from penstock.chat.store.protocol import (
     Conflict,
     Fenced,
     Page,
+    RowChanged,
     StoredEntry,
     StoreFailed,
     Submitted,
@@ -21,7 +22,7 @@ from penstock.chat.store.protocol import (
     Trimmed,
     UnknownChat,
 )
-from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, ChatRule, Directory, Share, TurnRow
 from penstock.chat.store.schema import REWRITE
 from penstock.chat.store.search import SearchTexts, Unindexed
 from penstock.errors import UsageError
@@ -165,9 +166,12 @@ class Statements:
         self._connection.execute(INSERT_CHAT, sqlite_values(row))
         self.changed.add(row.id)
 
-    def update_chat(self, chat: str, changes: ChatChanges) -> ChatRow:
-        """Change the row of a chat, and return it."""
-        self._update(chat, self._head(chat).key, changes)
+    def update_chat(self, chat: str, changes: ChatChanges, rules: list[ChatRule] | None) -> ChatRow:
+        """Change the row of a chat, if it has these rules, and return it."""
+        key = self._head(chat).key
+        if rules is not None and get_chat(self._connection, chat).rules != rules:
+            raise RowChanged(chat)
+        self._update(chat, key, changes)
         return get_chat(self._connection, chat)
 
     def delete_chat(self, chat: str) -> None:

@@ -37,6 +37,7 @@ IDS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "run": (ID, str),
     "attachment": (ID, str),
     "share": (ID, str),
+    "rule": (ID, str),
     "agent": (ID, str),
     "foreign": (FOREIGN_ID, str),
     "node": (NODE_NAME_PATTERN, str),

@@ -29,7 +29,7 @@ DETAILS: dict[type[schemas.Body], tuple[str, ...]] = {
     schemas.Stop: ("turn", "queued"),
     schemas.StopRun: ("now",),
     schemas.LandRun: ("squash",),
-    schemas.AnswerBody: ("id", "answer"),
+    schemas.AnswerBody: ("id", "answer", "always"),
     schemas.CompletionRequest: ("model",),
     schemas.UiRequest: ("model",),
 }

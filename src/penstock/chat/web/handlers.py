@@ -510,8 +510,12 @@ class Api:
 
     async def answer(self, request: Request, chat: str, body: schemas.AnswerBody) -> Response:
         """Answer a question and return the number of the turn that continues."""
-        turn = await self.service.answer(chat, body.id, body.answer, person=person_of(request).name)
+        turn = await self.service.answer(chat, body.id, body.answer, person=person_of(request).name, always=body.always)
         return _json(schemas.TurnNumber(turn), 202)
+
+    async def remove_rule(self, request: Request, chat: str, rule: str) -> Response:
+        """Remove a rule of a chat and return the chat."""
+        return _json(await self.service.remove_rule(chat, rule))
 
     async def events(self, request: Request, chat: str) -> ASGIApp:
         """Return the event stream of a chat."""

@@ -27,6 +27,7 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "id": ("The id of the attachment", TEXT),
     "name": ("Name of the file, for people", TEXT),
     "share": ("The id of the share", TEXT),
+    "rule": ("The id of the rule", TEXT),
     "run": ("The id of the document or loop", TEXT),
     "node": ("The name of the node", TEXT),
     "turn": ("The number of the turn", {**INTEGER, "minimum": 1}),

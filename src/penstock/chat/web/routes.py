@@ -134,6 +134,8 @@ ADDRESSES = (
             schemas.TurnNumbers, (400, 404)),
     Address("POST", f"{C}/questions", "drive", "answer", "Answer a question of the agent", schemas.AnswerBody, 202,
             schemas.TurnNumber, (400, 404, 409, 429)),
+    Address("DELETE", f"{C}/rules/{{rule}}", "drive", "remove_rule", "Ask for a command again that was always allowed",
+            None, 200, ChatView, (404,)),
     Address("GET", f"{C}/events", "read", "events", "The stream of a chat", None, 200, Frame, (404, 429),
             media="text/event-stream", query=("after", "delta"), headers=("Last-Event-ID",)),
     Address("GET", "/api/shares", "signed in", "list_shares", "The shares of the chats that the person may manage",

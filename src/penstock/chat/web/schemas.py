@@ -197,6 +197,8 @@ class AnswerBody(Body, frozen=True):
 
     id: str
     answer: str
+    always: bool = False
+    """Whether the command that it is about is allowed in the whole chat; with an answer that allows it."""
 
 
 class CompletionImage(msgspec.Struct, frozen=True):

@@ -1,4 +1,7 @@
-"""An ACP agent that asks whether it may run each line of its prompt, and replies with the options that were chosen."""
+"""An ACP agent that asks whether it may run each line of its prompt, and replies with the options that were chosen.
+
+With `--resumes` it continues any session.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,14 @@ OPTIONS = [
 for line in sys.stdin:
     said = json.loads(line)
     if said.get("method") == "initialize":
-        send(id=said["id"], result={"protocolVersion": 1, "agentCapabilities": {}})
+        send(
+            id=said["id"], result={"protocolVersion": 1, "agentCapabilities": {"loadSession": "--resumes" in sys.argv}}
+        )
     elif said.get("method") == "session/new":
         send(id=said["id"], result={"sessionId": SESSION})
+    elif said.get("method") == "session/load":
+        SESSION = said["params"]["sessionId"]
+        send(id=said["id"], result={})
     elif said.get("method") == "session/prompt":
         chosen = []
         for number, command in enumerate(said["params"]["prompt"][0]["text"].split("\n")):
@@ -46,3 +54,5 @@ for line in sys.stdin:
         text = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": " ".join(chosen)}}
         send(method="session/update", params={"sessionId": SESSION, "update": text})
         send(id=said["id"], result={"stopReason": "end_turn"})
+    elif "method" in said and "id" in said:
+        send(id=said["id"], error={"code": -32601, "message": "Method not found"})

@@ -161,8 +161,11 @@ export const api = {
   sendNow: (id, turn, stops) => request("POST", `${chatUrl(id)}/turns/${turn}/now`, { stops }),
   /** @type {(id: string) => Promise<Api.TurnNumbers>} */
   release: (id) => request("POST", `${chatUrl(id)}/release`, {}),
-  /** @type {(id: string, question: string, answer: string) => Promise<Api.TurnNumber>} */
-  answer: (id, question, answer) => request("POST", `${chatUrl(id)}/${QUESTIONS_PATH}`, { id: question, answer }),
+  /** @type {(id: string, question: string, answer: string, always?: boolean) => Promise<Api.TurnNumber>} */
+  answer: (id, question, answer, always = false) =>
+    request("POST", `${chatUrl(id)}/${QUESTIONS_PATH}`, { id: question, answer, ...(always && { always }) }),
+  /** @type {(id: string, rule: string) => Promise<Api.ChatView>} */
+  removeRule: (id, rule) => request("DELETE", `${chatUrl(id)}/rules/${encodeURIComponent(rule)}`, {}),
   /** The turns before one, else the last. @type {(id: string, before?: number) => Promise<import("./wire.js").TurnPage>} */
   turns: async (id, before) => {
     const from = before === undefined ? "" : `before=${before}&`;

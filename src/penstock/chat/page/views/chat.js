@@ -35,6 +35,7 @@ import { answerPlaceholder, connectionText, EARLY_TEXT } from "../text/copy.js";
 import { base, day, oneLine, plural } from "../text/format.js";
 import { levelFor, levelOf } from "../text/permissions.js";
 import { Composer } from "./composer.js";
+import { Permission } from "./permission.js";
 import { giveAnswer } from "./question.js";
 import { Missing } from "./status-pages.js";
 import { TurnView, Unsent } from "./turn.js";
@@ -266,6 +267,7 @@ function Thread({ session, chat, about }) {
         onStop=${runningTurn ? stop : null}
         text=${given}
       >
+        ${chat && html`<${Permission} chat=${chat} />`}
         <${Wrong}>${note}<//>
       <//>`
       }

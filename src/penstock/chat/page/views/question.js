@@ -35,10 +35,11 @@ export function chooseAnswer(number) {
  * @param {Api.OpenQuestion} question
  * @param {string} answer
  * @param {(text: string) => void} onLate
+ * @param {boolean} [always]  The command is allowed in the whole chat.
  */
-export async function giveAnswer(chat, question, answer, onLate) {
+export async function giveAnswer(chat, question, answer, onLate, always = false) {
   try {
-    await api.answer(chat, question.id, answer);
+    await api.answer(chat, question.id, answer, always);
   } catch (error) {
     if (statusOf(error) !== CONFLICT) throw error;
     onLate(LATE_ANSWER);
@@ -59,10 +60,11 @@ export function Question({ chat, question, isEnded, onLate }) {
     shownAt = performance.now();
   }, [question.id]);
   const options = question.options ?? [];
-  const answer = async (/** @type {Api.Option} */ option) => {
+  const answer = async (/** @type {Api.Option} */ option, always = false) => {
     setGiven(option.id);
-    if ((await run(() => giveAnswer(chat, question, option.id, onLate))) !== true) setGiven("");
+    if ((await run(() => giveAnswer(chat, question, option.id, onLate, always))) !== true) setGiven("");
   };
+  const once = isEnded || question.ask !== "command" ? undefined : options.find((it) => it.kind === "allow_once");
   const directory = chatOf(chat)?.cwd ?? "";
   const remark = isEnded ? "" : remarkOf(question, directory);
   const button = (/** @type {Api.Option} */ option, /** @type {number} */ i) =>
@@ -82,6 +84,18 @@ export function Question({ chat, question, isEnded, onLate }) {
       options.length > 0
         ? html`<div class="options" role="group" aria-label="Answers">${options.map(button)}</div>`
         : html`<p class="side-note">Write your answer below.</p>`
+    }
+    ${
+      once &&
+      html`<button
+        type="button"
+        class="quiet always"
+        title="This command, word for word, is not asked for again in this chat"
+        disabled=${isBusy || Boolean(given)}
+        onClick=${() => answer(once, true)}
+      >
+        Always in this chat
+      </button>`
     }
     ${given && !isBusy && html`<${Status}>Your answer is on its way…<//>`}
     <${Wrong}>${error}<//>

@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 from penstock import events as ev
-from penstock.chat.errors import ShuttingDown
-from penstock.chat.history.entries import OWNER, Answered, Asker, AttachedFile, Entry, Prompted, Released
+from penstock.chat.errors import Conflicting, ShuttingDown
+from penstock.chat.history.entries import OWNER, Asker, AttachedFile, Entry, Prompted, Released
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.log.stored_turns import turn_at
@@ -156,8 +156,8 @@ class Chat:
             return await turn_at(self._shared.store, self.row.id, done.number), False
         return turn, done is not None
 
-    async def answer(self, question: str, text: str, *, person: str = OWNER) -> int:
-        """Answer a question; return the turn.
+    async def answer(self, question: str, text: str, *, person: str = OWNER, always: bool = False) -> int:
+        """Answer a question; return the turn. `always`: the command that it is about is allowed in the whole chat.
 
         The answer is passed to the run that waits for it, otherwise it is the prompt of the next turn.
 
@@ -173,7 +173,9 @@ class Chat:
             running = timeline.running
             if running is not None and question in timeline.questions and not self._runner.is_stopping:
                 turn = running.turn
-                return Answered(turn, question, decisions.resolved(timeline.questions[question], text), person)
+                return decisions.answered(timeline.questions[question], turn, text, person=person, always=always)
+            if always:
+                raise Conflicting("this question is closed")
             later = decisions.answered_later(timeline.latest, question, text)
             prompt = self._prompted(timeline, later, "answer", None, person)
             turn = prompt.turn

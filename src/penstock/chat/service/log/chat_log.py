@@ -22,13 +22,14 @@ from penstock.chat.store.protocol import (
     Conflict,
     Fenced,
     LeaseLost,
+    RowChanged,
     StoreClosed,
     StoreFailed,
     Submitted,
     Trimmed,
     UnknownChat,
 )
-from penstock.chat.store.rows import ChatChanges, ChatRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, ChatRule
 
 STORE_ERRORS = (StoreFailed, StoreClosed, Conflict, Fenced, Claimed, Unclaimed, LeaseLost, Trimmed, Ahead, UnknownChat)
 """Errors of a store that the caller did not cause."""
@@ -298,6 +299,27 @@ class ChatLog:
                     self.row = await self._store.update_chat(self.id, changes)
             except UnknownChat as error:
                 raise NoSuchChat(self.id) from error
+
+    async def change_rules(self, change: Callable[[list[ChatRule]], list[ChatRule]]) -> None:
+        """Change the rules of the chat: `change` returns the new ones, and is called again if they change meanwhile.
+
+        Raises:
+            ChatError: `change` raised it.
+            NoSuchChat: the chat was deleted.
+            StoreFailed: the change was not kept.
+        """
+        async with self.live.held():
+            while True:
+                before = self.row.rules
+                rules = change(before)
+                try:
+                    if rules != before:
+                        self.row = await self._store.update_chat(self.id, ChatChanges(rules=rules), rules=before)
+                    return
+                except RowChanged:
+                    self.row = await self._store.get_chat(self.id)
+                except UnknownChat as error:
+                    raise NoSuchChat(self.id) from error
 
     async def read_row(self) -> None:
         """Read the row again: another node may have changed it.

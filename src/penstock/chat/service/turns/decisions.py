@@ -11,6 +11,7 @@ from penstock import events as ev
 from penstock.chat.errors import Conflicting, ContentTooLarge, Invalid, NoSuchTurn, NotAllowed, TooMany
 from penstock.chat.history.entries import (
     OWNER,
+    Answered,
     Asker,
     AttachedFile,
     Edited,
@@ -267,6 +268,21 @@ def resolved(question: ev.QuestionAsked, text: str) -> str:
         labels = ", ".join(option.label for option in question.options or ()) or "words"
         raise Invalid("this is not an answer to the question", expected=f"one of: {labels}")
     return answer.option or answer.text or REJECT
+
+
+def answered(question: ev.QuestionAsked, turn: int, text: str, *, person: str, always: bool) -> Answered:
+    """Return the entry that answers a question of a running turn.
+
+    `always`: the command that it is about is allowed in the whole chat.
+
+    Raises:
+        Invalid: the text is not an answer to this question, or does not allow a command, which `always` needs.
+    """
+    answer = resolved(question, text)
+    allowing = {option.id for option in question.options or () if option.kind in ("allow_once", "allow_always")}
+    if always and (question.ask != "command" or answer not in allowing):
+        raise Invalid("only a command can always be allowed", expected="an answer that allows a command")
+    return Answered(turn, question.id, answer, person, always)
 
 
 def answered_later(latest: TurnView | None, question: str, text: str) -> str:

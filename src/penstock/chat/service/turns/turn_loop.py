@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from penstock import events as ev
-from penstock.chat.errors import NoSuchChat
+from penstock.chat.errors import ChatError, NoSuchChat
 from penstock.chat.history.entries import Answered, AttachedFile, TurnBegan, TurnEnded
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
@@ -21,11 +21,18 @@ from penstock.chat.service.turns import decisions
 from penstock.chat.service.turns.lost_turns import ROWS_LOST, Begun, end_lost
 from penstock.chat.service.turns.turn_cost import TurnCost
 from penstock.chat.service.turns.turn_run import TurnRun
-from penstock.chat.store.rows import ChatChanges
+from penstock.chat.store.rows import ChatChanges, ChatRule
 from penstock.errors import PenstockError, TransportError, UsageError
+from penstock.run.allowed import CommandRule
 
 STOPPED = "Penstock was stopped while the agent worked"
 UNWRITTEN = "the store failed while the agent worked"
+
+MAX_RULES = 50
+"""Number of rules of a chat; the oldest goes for one more. Each list of chats has them."""
+
+MAX_COMMAND_CHARS = 200
+"""Characters of the command of a rule, which a person reads; what is compared is all of it."""
 
 
 class TurnLoop:
@@ -41,6 +48,7 @@ class TurnLoop:
         self._cost: TurnCost | None = None
         self._why = STOPPED  # the reason for a turn that is found running without a run
         self._early: asyncio.TimerHandle | None = None
+        self._keeping: set[asyncio.Task[None]] = set()  # the loop of asyncio keeps no task itself
         self._begun = Begun(shared.limits.max_queue)
 
     @property
@@ -125,6 +133,7 @@ class TurnLoop:
                 return [began, TurnEnded(view.turn, "error", _reason(error))]
             run.trace = self._shared.traces.get((chat.id, view.turn))
             run.trace_facts = {"gen_ai.conversation.id": chat.id, "penstock.turn": view.turn}
+            run.has_rule = lambda rule: any(it.id == rule for it in self._log.row.rules)
             made = TurnRun(run, view.turn)
             return [replace(began, session_id=run.spec.session_id, mark=run.mark)]
 
@@ -205,9 +214,27 @@ class TurnLoop:
             self._run.cancel(outcome="ok")  # the reply is complete
 
     def deliver(self, answer: Answered) -> None:
-        """Pass an answer to the run that waits for it."""
+        """Pass an answer to the run that waits for it, and keep its command as a rule if that is wanted."""
         if self._run is not None and self._run.turn == answer.turn:
+            rule = self._run.rule_of(answer.id) if answer.always else None
             self._run.answer(answer.id, answer.answer)
+            if rule is not None:
+                task = asyncio.create_task(self._keep(rule, answer.person))
+                self._keeping.add(task)
+                task.add_done_callback(self._keeping.discard)
+
+    async def _keep(self, rule: CommandRule, person: str) -> None:
+        """Add a rule to the chat. If the store fails, the command is asked for again."""
+        kept = ChatRule(rule.id, rule.command[:MAX_COMMAND_CHARS], person)
+
+        def change(rules: list[ChatRule]) -> list[ChatRule]:
+            if any(it.id == kept.id for it in rules):
+                return rules
+            return [*rules, kept][-MAX_RULES:]
+
+        with contextlib.suppress(ChatError, *STORE_ERRORS):
+            await self._log.change_rules(change)
+            self._shared.changed.set()
 
     def kill(self, why: str, outcome: ev.Outcome = "cut_off") -> bool:
         """Kill the run; return False if there is none."""

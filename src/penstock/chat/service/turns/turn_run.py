@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from penstock import events as ev
 from penstock.chat.service.log.truncation import Shortener
 from penstock.errors import TransportError
+from penstock.run.allowed import CommandRule
 from penstock.run.history import History, HistoryWriter, record_of
 from penstock.run.process import marked
 from penstock.run.run import Run
@@ -132,6 +133,10 @@ class TurnRun:
         Agents report the id before they have stored anything, and cannot resume it if they are stopped then.
         """
         return self._session_id if self._said else None
+
+    def rule_of(self, id: str) -> CommandRule | None:
+        """Return the rule that allows the command of an open question; None if there is no such command."""
+        return self._run.rule_of(id) if self._started else None
 
     def answer(self, id: str, answer: str) -> None:
         """Pass the answer to a question to the agent."""

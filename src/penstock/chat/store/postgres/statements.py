@@ -29,6 +29,12 @@ GET_CHAT = f"SELECT {_CHAT} FROM heads JOIN chats USING (key) WHERE id = %(id)s"
 
 LIST_CHATS = f"SELECT {_CHAT} FROM heads JOIN chats USING (key) WHERE id > %(after)s ORDER BY id LIMIT %(limit)s"
 
+# The lock makes the comparison and the change one step: a writer that waits for it compares anew.
+UPDATE_CHAT_WITH_RULES = """WITH found AS (
+        SELECT c.key FROM chats AS c JOIN heads AS h USING (key)
+        WHERE h.id = %(id)s AND c.rules = %(rules)s::jsonb FOR UPDATE OF c
+    ) SELECT update_chat_v1(%(id)s, %(changes)s::jsonb) FROM found"""
+
 LIST_TURNS = f"""SELECT {_TURN} FROM heads AS h LEFT JOIN LATERAL (
         SELECT * FROM turns WHERE chat = h.key AND turn < %(before)s ORDER BY turn DESC LIMIT %(limit)s
     ) AS t ON true WHERE h.id = %(id)s ORDER BY turn"""

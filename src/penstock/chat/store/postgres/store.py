@@ -28,6 +28,7 @@ from penstock.chat.store.protocol import (
     LeaseLost,
     News,
     Page,
+    RowChanged,
     StoreClosed,
     StoredEntry,
     StoreFailed,
@@ -39,7 +40,7 @@ from penstock.chat.store.protocol import (
     check_entries,
     check_number,
 )
-from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, ChatRule, Directory, Share, TurnRow
 from penstock.chat.store.search import (
     MAX_KEY,
     Reader,
@@ -311,14 +312,20 @@ class PostgresStore:
         rows = await self.database.fetch(statements.LIST_CHATS, {"after": after, "limit": min(limit, 2**31)})
         return [from_postgres(row, ChatRow) for row in rows]
 
-    async def update_chat(self, chat: str, changes: ChatChanges) -> ChatRow:
+    async def update_chat(self, chat: str, changes: ChatChanges, *, rules: list[ChatRule] | None = None) -> ChatRow:
         """As `ChatStore.update_chat`."""
         check_chat(chat)
         _check_fields(changes.fields())
         values = {"id": chat, "changes": msgspec.json.encode(changes).decode()}
-        ((found,),) = await self.database.fetch("SELECT update_chat_v1(%(id)s, %(changes)s::jsonb)", values)
-        if not found:
-            raise UnknownChat(chat)
+        if rules is None:
+            ((found,),) = await self.database.fetch("SELECT update_chat_v1(%(id)s, %(changes)s::jsonb)", values)
+            if not found:
+                raise UnknownChat(chat)
+        else:
+            known = {**values, "rules": msgspec.json.encode(rules).decode()}
+            if not await self.database.fetch(statements.UPDATE_CHAT_WITH_RULES, known):
+                await self.get_chat(chat)
+                raise RowChanged(chat)
         self._tailer.made({}, [chat])
         return await self.get_chat(chat)
 
