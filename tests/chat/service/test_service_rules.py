@@ -68,7 +68,8 @@ async def answers(service: Service, chat: str, prompt: str, asked: str = "") -> 
             if now.finalized:
                 assert rejected == bool(asked)
                 return now.message
-            shown = now.question.text.endswith(f": {' '.join(asked.split())}") if now.question is not None else False
+            text = " ".join(now.question.text.split()) if now.question is not None else ""
+            shown = text.endswith(f": {' '.join(asked.split())}")
             if now.question is not None and shown and asked and not rejected:
                 await service.answer(chat, now.question.id, "no")
                 rejected = True
