@@ -5,7 +5,7 @@ import { base, below, harmless, oneLine } from "./format.js";
 
 const PATCH = /^(?:@@|--- |\+\+\+ |\*\*\* |diff --git |index |\\ No newline)/; // marks of a patch in a text
 /** @type {Record<string, RegExp | undefined>} */
-const TOLD = { command: /^\s*bash\s*$/, edit: /^\s*edit\s*$/ }; // names of tools that the heading tells already
+const REPEATED = { command: /^\s*bash\s*$/, edit: /^\s*edit\s*$/ }; // names of tools that the heading tells already
 const NAMING_WORDS = 3; // a line with at most so many words before a file's name only names it
 
 /**
@@ -38,9 +38,9 @@ export function remarkOf(question, cwd = "") {
   const { changes, command, title } = question;
   const names = [command, title, subjectOf(question)].map((it) => it ?? "");
   const text = names.reduce(without, harmless(question.text));
-  const isTold = (/** @type {string} */ line) =>
-    TOLD[question.ask]?.test(line) || isPartOf(oneLine(line), oneLine(command));
-  const lines = text.split("\n").filter((line) => !isTold(line));
+  const isRepeated = (/** @type {string} */ line) =>
+    REPEATED[question.ask]?.test(line) || isPartOf(oneLine(line), oneLine(command));
+  const lines = text.split("\n").filter((line) => !isRepeated(line));
   const left = changes?.length ? withoutChanges(lines, question) : lines;
   const short = (/** @type {string} */ line) => line.replace(/\S+/g, (word) => below(word, cwd));
   return left.map(short).join("\n").trim();
