@@ -193,7 +193,7 @@ def test_a_claude_is_no_part_of_the_one_around_it(name: str) -> None:
 
 NO_FORK = (
     *("gemini", "kimi", "cursor", "qwen", "copilot", "gemini/acp", "qwen/acp", "copilot/acp", "cline/acp"),
-    "goose/acp",
+    *("goose/acp", "vibe/acp"),
 )
 NO_EDITS = {
     "opencode": "use --route server",

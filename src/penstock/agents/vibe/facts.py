@@ -12,7 +12,7 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "vibe-acp",
             "vibe.start:acp",
-            supports=("resume", "fork", "read", "ask", "edits", "args", "images"),
+            supports=("resume", "read", "ask", "edits", "args", "images"),
             counts=("max_turns",),
             proposed="fragment",
             made="fragment",
