@@ -29,6 +29,7 @@ ANYBODY = {"health", "ready", "log_in", "shared_chat", "shared_details", "shared
 SIGNED_IN = {
     "document", "log_out", "browsers", "revoke", "link", "about", "agents", "workspaces", "nodes", "chats", "find",
     "list_runs", "list_shares", "models", "ui_stream", "make_push_key", "subscribe", "unsubscribe",
+    "all_events",
 }  # fmt: skip
 WRITERS = {"create", "complete_chat", "ui_chat", "ui_chat_with", "ui_stop"}
 OWNERS = {

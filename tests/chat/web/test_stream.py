@@ -15,12 +15,12 @@ from typing import Any
 
 import httpx
 import pytest
+from chat_rows import begun, rows_of, run_of, said
 from effort import at_most
-from served import PLAIN, RECORDINGS, SECONDS, TOKEN, Gateway, Row
+from served import PLAIN, SECONDS, TOKEN, Gateway
 from viewer import Viewer, shown
 from waiting import until
 
-from penstock import Stream
 from penstock import events as ev
 from penstock.chat.history.entries import Numbered, Prompted, TurnBegan
 from penstock.chat.history.entries import encode as encode_entries
@@ -33,34 +33,6 @@ from penstock.chat.web.sse import PIECE_BYTES
 CASES = ("text", "thinking", "thinktools", "tools", "toolerror", "parallel")
 CUTS = 60
 """Connections of the test that cuts them at random points."""
-
-
-def run_of(case: str) -> list[ev.Event]:
-    """The events of a recorded run."""
-    stream = Stream("claude")
-    return [*stream.feed((RECORDINGS / case / "input.ndjson").read_bytes()), *stream.close()]
-
-
-def rows_of(*cases: str) -> list[Row]:
-    """The entries of a chat after these runs."""
-    made: list[Row] = []
-    for turn, case in enumerate(cases, 1):
-        made += [Prompted(turn, f"play {case}", key=f"key {turn}"), TurnBegan(turn, "claude", "/"), *run_of(case)]
-    return made
-
-
-def begun(turn: int = 1) -> list[Row]:
-    """A turn that runs, and has begun to say something."""
-    return [
-        *(Prompted(turn, "go on"), TurnBegan(turn, "claude", "/"), ev.RunStarted(agent="claude")),
-        ev.MessageStarted(agent="claude", message=1),
-        ev.BlockStarted(agent="claude", block=1, kind="text", message=1),
-    ]
-
-
-def said(text: str) -> ev.Event:
-    """More of what it says."""
-    return ev.Delta(agent="claude", block=1, kind="text", text=text)
 
 
 def read(

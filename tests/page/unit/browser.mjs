@@ -45,6 +45,7 @@ export function reset() {
 }
 
 reset();
+globalThis.navigator ??= {}; // an older Node has none
 globalThis.history = {
   pushState: (state, title, path) => Object.assign(location, { pathname: path, hash: "" }),
   replaceState: (state, title, path) => Object.assign(location, { pathname: path, hash: "" }),

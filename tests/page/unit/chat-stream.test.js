@@ -6,7 +6,8 @@ import { beforeEach, test } from "node:test";
 import { answers, requests, reset, settle, timers } from "./browser.mjs";
 import { ChatStream } from "../../../src/penstock/chat/page/net/stream.js";
 
-const URL = "/api/chats/c/events";
+const URL = "/api/events";
+const at = (after) => `${URL}?delta=1&chats=c${after === undefined ? "" : `%3A${after}`}`;
 const encoder = new TextEncoder();
 
 beforeEach(reset);
@@ -14,30 +15,37 @@ beforeEach(reset);
 /** A response that sends these frames, each {number?, …}, and then ends. */
 function sends(...frames) {
   const text = frames.map(({ number, ...frame }) => {
-    const id = number === undefined ? "" : `id: ${number}\n`;
-    return `${id}data: ${JSON.stringify(frame)}\n\n`;
+    if (frame.type === "goodbye") return `event: goodbye\ndata: ${JSON.stringify(frame)}\n\n`;
+    return `event: frame\ndata: ${JSON.stringify({ place: 0, chat: "c", number, frame })}\n\n`;
   });
   return () => new Response(encoder.encode(text.join("")));
 }
 
 /** A stream whose connections answer as `responses` say, one after another; the last one again and again. */
-function follow(responses, onFrame = () => undefined) {
+async function follow(responses, onFrame = () => undefined) {
   const [frames, states] = [[], []];
   answers.set(`GET ${URL}`, (request) => (responses.length > 1 ? responses.shift() : responses[0])(request));
-  const stream = new ChatStream(URL, {
+  const stream = new ChatStream("c", {
     onFrame: (frame, number) => {
       frames.push([frame, number]);
       return onFrame(frame);
     },
     onState: (state) => states.push(state),
   });
+  await begin();
   return { stream, frames, states };
+}
+
+/** Let a changed connection begin. */
+async function begin() {
+  timers.tick(10);
+  await settle();
 }
 
 const waits = () => new Promise(() => {}); // a connection that says nothing
 
 test("a stream resumes after the last number, and says how its connection is", async () => {
-  const { stream, frames, states } = follow([
+  const { stream, frames, states } = await follow([
     sends({ number: 4, type: "snapshot", turns: [] }, { number: 5, type: "prompted", turn: 1 }, { type: "thinking" }),
     waits,
   ]);
@@ -55,14 +63,14 @@ test("a stream resumes after the last number, and says how its connection is", a
   await settle();
   assert.deepEqual(
     requests.map(({ path }) => path),
-    [`${URL}?delta=1`, `${URL}?delta=1&after=5`],
+    [at(), at(5)],
   );
   stream.close();
 });
 
 test("frames come with the names of the page, whatever those of the wire are", async () => {
   const question = { id: "q", text: "May I?", ask: "tool" };
-  const { stream, frames } = follow([
+  const { stream, frames } = await follow([
     sends(
       { type: "snapshot", turns: [{ turn: 1, prompt: "p", question, finalized: true }] },
       { type: "streaming", turn: 1, status: "", question },
@@ -85,7 +93,7 @@ test("frames come with the names of the page, whatever those of the wire are", a
 });
 
 test("a frame that does not fit leads to a new snapshot: nothing after it is read, and no number is given", async () => {
-  const { stream, frames } = follow(
+  const { stream, frames } = await follow(
     [sends({ number: 9, type: "assistant", turn: 3 }, { number: 10, type: "assistant", turn: 3 }), waits],
     () => "snapshot",
   );
@@ -93,16 +101,13 @@ test("a frame that does not fit leads to a new snapshot: nothing after it is rea
   assert.equal(frames.length, 1);
   timers.tick(15_000);
   await settle();
-  assert.equal(requests.at(-1).path, `${URL}?delta=1`);
+  assert.equal(requests.at(-1).path, at());
   stream.close();
 });
 
-for (const [status, state] of [
-  [401, "signed_out"],
-  [404, "missing"],
-]) {
+for (const [status, state] of [[401, "signed_out"]]) {
   test(`an answer ${status} is the end: ${state}`, async () => {
-    const { states } = follow([() => status]);
+    const { states } = await follow([() => status]);
     await settle();
     timers.tick(60_000);
     await settle();
@@ -111,8 +116,16 @@ for (const [status, state] of [
   });
 }
 
+test("a chat that is not there, or is no longer to be seen, is the end", async () => {
+  const { states } = await follow([sends({ type: "missing" })]);
+  timers.tick(60_000);
+  await settle();
+  assert.deepEqual(states, ["connecting", "open", "missing"]);
+  assert.equal(requests.length, 1);
+});
+
 test("a chat that was deleted is the end", async () => {
-  const { states } = follow([sends({ number: 3, type: "deleted" })]);
+  const { states } = await follow([sends({ number: 3, type: "deleted" })]);
   await settle();
   timers.tick(60_000);
   await settle();
@@ -121,7 +134,7 @@ test("a chat that was deleted is the end", async () => {
 });
 
 test("a server that says goodbye is asked again within a second, one that is gone ever later", async () => {
-  const { stream } = follow([sends({ type: "goodbye" }), () => 503]);
+  const { stream } = await follow([sends({ type: "goodbye" }), () => 503]);
   await settle();
   timers.tick(1000);
   await settle();
@@ -139,7 +152,7 @@ test("a server that says goodbye is asked again within a second, one that is gon
 
 test("the reason of a server that serves no stream is kept until the next attempt", async () => {
   const busy = () => new Response(JSON.stringify({ detail: "no database" }), { status: 503 });
-  const { stream } = follow([busy, waits]);
+  const { stream } = await follow([busy, waits]);
   await settle();
   assert.equal(stream.reason, "no database");
   timers.tick(1000);
@@ -155,7 +168,7 @@ test("a connection that says nothing for long is cut, and tried again", async ()
     });
     return new Response(body);
   };
-  const { stream, states } = follow([silent, waits]);
+  const { stream, states } = await follow([silent, waits]);
   await settle();
   timers.tick(39_000);
   await settle();
@@ -167,17 +180,17 @@ test("a connection that says nothing for long is cut, and tried again", async ()
 });
 
 test("a page that nobody sees lets its connection go after a while, and has it back once it is seen", async () => {
-  const { stream, states } = follow([waits]);
+  const { stream, states } = await follow([waits]);
   await settle();
   document.visibilityState = "hidden";
   document.dispatchEvent(new Event("visibilitychange"));
   timers.tick(30_000);
-  await settle();
+  await begin();
   assert.equal(states.at(-1), "resting");
   assert.ok(requests[0].signal.aborted);
   document.visibilityState = "visible";
   document.dispatchEvent(new Event("visibilitychange"));
-  await settle();
+  await begin();
   assert.equal(requests.length, 2);
   stream.close();
 });

@@ -25,6 +25,7 @@ beforeEach(async () => {
   Object.assign(state, { signedIn: null, about: null, agents: null, workspaces: null, chats: null, problem: "" });
   Object.assign(state, { route: { page: "home" }, dialog: null, session: null, nodes: [] });
   chats = [chat("a", { used_at: 2 }), chat("b")];
+  answers.set("GET /api/events", () => new Promise(() => {}));
   answers.set("GET /api/about", () => ({ version: "1", default_agent: "x", allow: [], max_prompt_bytes: 100 }));
   answers.set("GET /api/chats", () => ({ chats }));
   answers.set("GET /api/runs", () => ({ runs: [] }));
@@ -77,7 +78,6 @@ test("a server that cannot be reached is tried again by itself", async () => {
 test("an answer that nobody is signed in closes the chat that is open", async () => {
   await begin();
   Object.assign(location, { pathname: "/chats/a" });
-  answers.set("GET /api/chats/a/events", () => new Promise(() => {}));
   window.dispatchEvent(new Event("popstate"));
   await settle();
   assert.equal(state.session.id, "a");
@@ -111,8 +111,6 @@ test("a chat that goes on is unread until it is opened; in a browser that is new
   await refresh();
   assert.deepEqual(state.chats.map(isUnread), [true, false]); // one at work is not over yet
   assert.equal(windowTitle(), "• Penstock");
-  answers.set("GET /api/chats/a/events", () => new Promise(() => {}));
-  answers.set("GET /api/chats/b/events", () => new Promise(() => {}));
   goToNeighbour(1); // from no chat to the first, which is at work
   await settle();
   assert.equal(location.pathname, "/chats/b");
@@ -128,6 +126,8 @@ test("a tab that is not seen asks for the list while something goes on, and show
   Object.assign(location, { pathname: "/chats/a" });
   chats = [chat("a")];
   await begin();
+  timers.tick(10); // the stream of the list and the chat begins
+  await settle();
   document.hidden = true;
   requests.length = 0;
   timers.tick(60_000);
@@ -151,7 +151,7 @@ test("a chat that the list does not have is missing, and its stream is not asked
   await begin();
   await settle();
   assert.equal(state.session.connection, "missing");
-  assert.ok(!paths().some((path) => path.includes("/events")));
+  assert.ok(!paths().some((path) => path.includes("none")));
 });
 
 test("a directory is trusted before a chat is made in it, and the first message follows the chat", async () => {
@@ -245,4 +245,42 @@ test("a chat that is deleted takes its draft along, and leaves the page at the b
   );
   assert.deepEqual([location.pathname, state.session], ["/", null]);
   assert.equal(window.sessionStorage.size, 0);
+});
+
+test("what changes in the list comes by the stream, and is asked for again when it may be incomplete", async () => {
+  const encoder = new TextEncoder();
+  let send;
+  answers.set("GET /api/events", () => {
+    const start = (controller) => {
+      send = (frame) => {
+        const envelope = JSON.stringify({ place: 0, chat: "list", number: 1, frame });
+        controller.enqueue(encoder.encode(`event: frame\ndata: ${envelope}\n\n`));
+      };
+    };
+    return new Response(new ReadableStream({ start }));
+  });
+  await begin();
+  timers.tick(10);
+  await settle();
+  requests.length = 0;
+  send({ type: "list" }); // the list was just loaded
+  send({ type: "listed", chat: chat("b", { used_at: 9, asks: true, state: "running" }) });
+  await settle();
+  assert.deepEqual(
+    state.chats.map((it) => [it.id, it.asks]),
+    [
+      ["b", true],
+      ["a", false],
+    ],
+  );
+  send({ type: "unlisted", id: "b" });
+  await settle();
+  assert.deepEqual(
+    state.chats.map((it) => it.id),
+    ["a"],
+  );
+  assert.deepEqual(paths(), []);
+  send({ type: "list" }); // a server that began anew
+  await settle();
+  assert.ok(paths().includes("GET /api/chats"));
 });

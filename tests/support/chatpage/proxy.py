@@ -32,6 +32,7 @@ class Proxy:
         self._limit: Limit = lambda: None
         self._lost = ("", 0)
         self._open: set[socket.socket] = set()
+        self._lines: set[_Line] = set()
         self._lock = threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -39,6 +40,12 @@ class Proxy:
     def url(self) -> str:
         """Where a browser finds it."""
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def streams(self) -> int:
+        """How many connections carry a stream of events now."""
+        with self._lock:
+            return sum(line.is_stream for line in self._lines)
 
     def through(self, link: str) -> str:
         """A link of the server's that leads through here."""
@@ -103,10 +110,13 @@ class Proxy:
         with self._lock:
             self._open |= {browser, server}
         line = _Line(self, browser, server)
+        with self._lock:
+            self._lines.add(line)
         threading.Thread(target=line.up, daemon=True).start()
         line.down()
         with self._lock:
             self._open -= {browser, server}
+            self._lines.remove(line)
         for side in (browser, server):
             _break(side) if line.is_cut else _end(side)
 
@@ -122,6 +132,11 @@ class _Line:
         self._is_lost = False
         self.is_cut = False
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether its latest request was for events."""
+        return self._path.endswith("/events")
+
     def up(self) -> None:
         """From the browser to the server."""
         with suppress(OSError):
@@ -130,8 +145,7 @@ class _Line:
                     self._path = found[1].decode("latin-1").partition("?")[0]
                     self._proxy.asked[self._path] += 1
                     self._is_lost = self._proxy.loses(self._path)
-                    is_stream = self._path.endswith("/events")
-                    self._left, self._in_head = (self._proxy._limit() if is_stream else None), True
+                    self._left, self._in_head = (self._proxy._limit() if self.is_stream else None), True
                 self._server.sendall(data)
         with suppress(OSError):
             self._server.shutdown(socket.SHUT_WR)

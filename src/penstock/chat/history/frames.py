@@ -175,6 +175,13 @@ class Deleted(msgspec.Struct, frozen=True, tag="deleted"):
     """The chat was deleted. No frame follows, and there is no reason to reconnect."""
 
 
+class Missing(msgspec.Struct, frozen=True, tag="missing"):
+    """There is no such chat, or its client may no longer see it. No frame of the chat follows in the stream.
+
+    Only a stream of several chats has it.
+    """
+
+
 class StoreChanged(msgspec.Struct, frozen=True, omit_defaults=True, tag="store"):
     """The store of the server fails, so nothing more is shown, or works again.
 

@@ -530,6 +530,13 @@ declare namespace Api {
     role: "member" | "owner" | "viewer";
   }
 
+  interface PlacedFrame {
+    place: number;
+    chat: string;
+    frame: Record<string, unknown>;
+    number?: number | null;
+  }
+
   interface PlanFrame {
     type: "plan";
     turn: number;

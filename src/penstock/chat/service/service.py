@@ -211,6 +211,15 @@ class Service:
         found = [chat for chat in self._chats.newest_first() if sees(chat.row)]
         return [view_of(chat, self._shared.this_node) for chat in found]
 
+    def watch_list(self, call: Callable[[str], None]) -> None:
+        """Call this with the id of each chat that a list may show in another way from now on, or no longer."""
+        self._shared.list_watchers.append(call)
+
+    def unwatch_list(self, call: Callable[[str], None]) -> None:
+        """Stop calling it."""
+        if call in self._shared.list_watchers:
+            self._shared.list_watchers.remove(call)
+
     async def find(self, query: str, reader: Reader, *, before: int = MAX_KEY, limit: int = PAGE_HITS) -> SearchResult:
         """Return what has all words of a query, as `Search.find`.
 
@@ -420,6 +429,7 @@ class Service:
             values["heartbeat_since"] = self._shared.now()
         await chat.log.change(lambda row: ChatChanges(**values))
         self._shared.changed.set()
+        self._shared.note(id)
         return view_of(chat, self._shared.this_node)
 
     async def delete(self, id: str) -> None:
@@ -564,6 +574,7 @@ class Service:
         if changes(chat.row).fields():
             try:
                 await chat.log.change(changes)
+                self._shared.note(chat.row.id)
             except (StoreFailed, NoSuchChat):
                 pass  # the next message does it
 

@@ -53,8 +53,15 @@ class Shared(msgspec.Struct):
     counters: Counters = msgspec.field(default_factory=Counters)
     changed: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     """Event to set when a chat begins or ends something, or gets another heartbeat."""
+    list_watchers: list[Callable[[str], None]] = msgspec.field(default_factory=list)
+    """Functions to call with the id of a chat whenever lists may show it in another way, or no longer."""
     is_ending: bool = False
     """True if the service is being closed."""
+
+    def note(self, id: str) -> None:
+        """Call those who watch the list: something about this chat has changed."""
+        for call in [*self.list_watchers]:
+            call(id)
 
     def require_open(self) -> None:
         """Check that the service is not being closed.

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -18,6 +18,7 @@ import msgspec
 from penstock.chat.errors import NoSuchChat, NoSuchRun, ShuttingDown
 from penstock.chat.history import frames
 from penstock.chat.runs.timeline import RunFrame
+from penstock.chat.service.chats.chat_view import ListFrame
 from penstock.chat.service.log.chat_log import STORE_ERRORS
 from penstock.chat.service.service import Service
 from penstock.chat.turn import Assistant
@@ -45,11 +46,17 @@ GROWING = (Assistant, frames.AssistantDelta)
 """Frames of a reply that is being written."""
 
 
+StreamFrame = RunFrame | ListFrame
+"""Frame of any stream."""
+
+
 class Step(NamedTuple):
     """Encoded frames that bring a client up to date."""
 
     data: bytes
     frames: int
+    parts: tuple[tuple[int | None, bytes], ...] = ()
+    """The frames as JSON, each with its number, for a stream of several chats."""
 
 
 class WatchedTimeline(Protocol):
@@ -58,11 +65,11 @@ class WatchedTimeline(Protocol):
     number: int
     deleted: bool
 
-    def start(self) -> Sequence[tuple[int, RunFrame]]:
+    def start(self) -> Sequence[tuple[int, StreamFrame]]:
         """Return the frames that a new client needs, each with the number that it covers."""
         ...
 
-    def frames(self, after: int, *, deltas: bool = False) -> Sequence[tuple[int, RunFrame]] | None:
+    def frames(self, after: int, *, deltas: bool = False) -> Sequence[tuple[int, StreamFrame]] | None:
         """Return the frames that bring a client from entry `after` up to date; None if it needs those of `start`."""
         ...
 
@@ -116,7 +123,7 @@ class ChatClient:
         self.is_silent = False
         """True if the connection was idle so long that a proxy may end it."""
         self.ticking: asyncio.TimerHandle | None = None
-        self.push: Callable[[], bool] = lambda: False
+        self.push: Callable[[Watch], bool] = lambda watch: False
         """Function that sends what is new at once; it returns False if the task of the stream has to be woken."""
 
     def stop_ticking(self) -> None:
@@ -152,7 +159,8 @@ class Watch:
 
     def __init__(self, name: str, log: Callable[[], WatchedLog], pace: float) -> None:
         self.name = name
-        self.clients: set[ChatClient] = set()
+        self.clients: dict[ChatClient, int] = {}
+        """Clients, each with the number of times that it follows what is watched."""
         self.over: bool = False
         """True if the chat is deleted, so that nothing more will come."""
         self.failed: bool = False
@@ -241,7 +249,7 @@ class Watch:
             self._later = None
         self._notified_at = asyncio.get_running_loop().time()
         for client in self.clients:
-            if not client.push():
+            if not client.push(self):
                 client.wake.set()
 
 
@@ -289,26 +297,46 @@ class Watches:
             ShuttingDown: the server is shutting down.
             RateLimited: the limit of clients is reached.
         """
+        with self.connect() as client, self.follow(client, name, log) as watch:
+            yield watch, client
+
+    @contextlib.contextmanager
+    def connect(self) -> Iterator[ChatClient]:
+        """Add a client for the duration of the context.
+
+        Raises:
+            ShuttingDown: the server is shutting down.
+            RateLimited: the limit of clients is reached.
+        """
         if self.ending:
             raise ShuttingDown
         if len(self._clients) >= self.max_clients:
             raise RateLimited("there are too many clients", 5, f"at most {self.max_clients:,} streams at once")
+        client = ChatClient()
+        self._clients.add(client)
+        self.metrics.clients = len(self._clients)
+        try:
+            yield client
+        finally:
+            self._clients.discard(client)
+            self.metrics.clients = len(self._clients)
+
+    @contextlib.contextmanager
+    def follow(self, client: ChatClient, name: str, log: Callable[[], WatchedLog] | None = None) -> Iterator[Watch]:
+        """Add a client to the watch of a chat, or of another `log` with this name, for the duration of the context."""
         watch = self._watches.get(name)
         if watch is None or watch.failed or watch.over:
             watch = self._watches[name] = Watch(name, log or (lambda: self._service.log(name).live), self._pace)
             self.metrics.watches = len(self._watches)
         if timer := self._leaving.pop(name, None):
             timer.cancel()
-        client = ChatClient()
-        watch.clients.add(client)
-        self._clients.add(client)
-        self.metrics.clients = len(self._clients)
+        watch.clients[client] = watch.clients.get(client, 0) + 1
         try:
-            yield watch, client
+            yield watch
         finally:
-            watch.clients.discard(client)
-            self._clients.discard(client)
-            self.metrics.clients = len(self._clients)
+            watch.clients[client] -= 1
+            if not watch.clients[client]:
+                del watch.clients[client]
             if not watch.clients:
                 self._leave(watch)
 
@@ -355,26 +383,42 @@ class Watches:
         closing.add_done_callback(self._closing.discard)
 
 
-def encode(missed: Sequence[tuple[int, RunFrame]]) -> Step:
+def encode(missed: Sequence[tuple[int, StreamFrame]]) -> Step:
     """Encode frames as server-sent events.
 
     A client that returns with a number has seen everything up to it. Therefore, of the frames of one entry, only the
     last has the number. No frame before text has one: the text may have begun to grow before that frame, and it is sent
     once, as it is now.
     """
-    parts: list[bytes] = []
+    parts: list[tuple[int | None, bytes]] = []
+    data: list[bytes] = []
     text = max((place for place, (_, frame) in enumerate(missed) if isinstance(frame, GROWING)), default=0)
     for place, (number, frame) in enumerate(missed):
-        if place >= text and (place + 1 == len(missed) or missed[place + 1][0] != number):
-            parts.append(b"id: %d\n" % number)
-        parts.append(event(frame))
-    return Step(b"".join(parts), len(missed))
+        is_last = place + 1 == len(missed) or missed[place + 1][0] != number
+        covers = number if place >= text and is_last else None
+        if covers is not None:
+            data.append(b"id: %d\n" % covers)
+        parts.append((covers, escaped(_encoder.encode(frame))))
+        data.append(_block(frame, parts[-1][1]))
+    return Step(b"".join(data), len(missed), tuple(parts))
 
 
-def event(frame: RunFrame) -> bytes:
+def event(frame: StreamFrame) -> bytes:
     """Encode one frame, without a number."""
-    tag = str(frame.__struct_config__.tag)
-    return b"event: %b\ndata: %b\n\n" % (tag.encode(), escaped(_encoder.encode(frame)))
+    return _block(frame, escaped(_encoder.encode(frame)))
+
+
+def _block(frame: StreamFrame, data: bytes) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (str(frame.__struct_config__.tag).encode(), data)
+
+
+def placed(place: int, name: str, parts: Iterable[tuple[int | None, bytes]]) -> bytes:
+    """Encode frames for a stream of several chats: each in an envelope with its place, its chat and its number."""
+    begin = b'event: frame\ndata: {"place":%d,"chat":"%b"' % (place, name.encode())
+    return b"".join(
+        begin + (b"" if number is None else b',"number":%d' % number) + b',"frame":' + frame + b"}\n\n"
+        for number, frame in parts
+    )
 
 
 def escaped(data: bytes) -> bytes:
@@ -397,3 +441,5 @@ def store_event(failure: TransportError | None) -> bytes:
 
 GOODBYE = event(frames.Goodbye())
 DELETED = event(frames.Deleted())
+END_OF_CHAT = {kind: _encoder.encode(kind()) for kind in (frames.Deleted, frames.Missing, frames.Goodbye)}
+"""Frames as JSON with which a chat ends in a stream of several, by their kind."""

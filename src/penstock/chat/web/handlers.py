@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 from penstock import events as ev
 from penstock._version import __version__
 from penstock.adapter import Allow
-from penstock.chat.errors import Conflicting, Invalid, NoSuchChat, NotAllowed
+from penstock.chat.errors import Conflicting, Invalid, NoSuchChat, NoSuchRun, NotAllowed
 from penstock.chat.history.details import details_of
 from penstock.chat.history.entries import AttachedFile
 from penstock.chat.history.export import html, markdown
@@ -31,6 +31,7 @@ from penstock.chat.service.service import Sees, Service
 from penstock.chat.service.share_view import SHARED, MadeShare, view_of
 from penstock.chat.store.database import free_bytes
 from penstock.chat.store.logins import Browser
+from penstock.chat.store.rows import ChatRow
 from penstock.chat.store.search import MAX_KEY
 from penstock.chat.web import metrics, push_api, schemas, shares
 from penstock.chat.web.broadcast import WatchedLog, Watches
@@ -38,9 +39,10 @@ from penstock.chat.web.browsers import name_of
 from penstock.chat.web.callers import depth_of_caller
 from penstock.chat.web.doors.atif import turn_trajectory
 from penstock.chat.web.errors import NO_STORE, NoSuchBrowser
+from penstock.chat.web.list_stream import ListLog
 from penstock.chat.web.process_figures import process_figures
 from penstock.chat.web.security import BROWSER, LOOPBACK, Security, is_https, peer_of, person_of
-from penstock.chat.web.sse import HEADERS, PING_SECONDS, SEND_SECONDS, EventStream
+from penstock.chat.web.sse import HEADERS, PING_SECONDS, SEND_SECONDS, EventStream, Followed
 
 if TYPE_CHECKING:
     from penstock.chat.web.foreign_turns import ForeignTurns
@@ -53,6 +55,15 @@ NUMBER = re.compile(r"[0-9]{1,18}")
 
 KEY = re.compile(r"[!-~]{1,200}")
 """Pattern of an idempotency key: any that every HTTP library can send."""
+
+LIST = "list"
+"""Name by which a stream follows what changes in the list of chats."""
+
+FOLLOWED = re.compile(r"(?P<name>list|(?:runs/)?[A-Za-z0-9][A-Za-z0-9_-]{0,63})(?::(?P<after>[0-9]{1,18}))?")
+"""Pattern of what a stream follows: the list, a chat, a document or a loop; and the last number that is known."""
+
+MAX_FOLLOWED = 100
+"""Number of chats of one stream: more than a browser shows. Each that nobody else follows is held in memory."""
 
 NDJSON = "application/x-ndjson"
 
@@ -529,6 +540,51 @@ class Api:
         except NoSuchChat:
             return True
 
+    async def all_events(self, request: Request) -> ASGIApp:
+        """Return one stream of several chats, documents and loops, and of what changes in the list."""
+        if request.method == "HEAD":
+            return _Heads()
+        given = request.query_params.get("chats", "")
+        asked = [FOLLOWED.fullmatch(one) for one in given.split(",")]
+        if not given or len(asked) > MAX_FOLLOWED or None in asked:
+            raise Invalid(
+                "chats cannot be this", expected=f"list, ID or ID:NUMBER, at most {MAX_FOLLOWED}, with commas"
+            )
+        followed = [await self._followed(request, it["name"], it["after"]) for it in asked if it is not None]
+        return EventStream(
+            self.watches,
+            followed,
+            is_named=True,
+            deltas=request.query_params.get("delta") == "1",
+            ping=self._ping,
+            patience=self._patience,
+            watched=partial(self.security.watched, request),
+            seen=partial(self.security.seen, request),
+        )
+
+    async def _followed(self, request: Request, name: str, number: str | None) -> Followed:
+        """Return what a stream follows by this name; it is missing if the person may not see it."""
+        after = None if number is None else int(number)
+        if name == LIST:
+            person = person_of(request).name
+            sees = partial(self._sees_in_list, person)
+            return Followed(f"list of {person}", after, lambda: ListLog(self.service, sees), name)
+        kind, _, id = name.rpartition("/")
+        try:
+            if kind:
+                self.check(request, "operate", None)
+                await self.runs.check(id)
+                return Followed(f"run {id}", after, partial(self.runs.log, id), name, is_owner)
+            await self.service.node.find(id)
+            self.check(request, "read", id)
+        except (NoSuchChat, NoSuchRun, NotAllowed):
+            return Followed(name, after, name=name, is_missing=True)
+        return Followed(id, after, name=name, sees=partial(self._sees_chat, id))
+
+    def _sees_in_list(self, name: str, chat: ChatRow) -> bool:
+        person = self.security.logins.people.find(name)
+        return person is not None and may_read(person, chat)
+
     # --- documents and loops ---
 
     async def list_runs(self, request: Request) -> Response:
@@ -636,13 +692,10 @@ class Api:
             return _Heads()
         last = request.headers.get("last-event-id") or request.query_params.get("after") or ""
         after = int(last) if NUMBER.fullmatch(last) else None  # a number that was never assigned leads to a snapshot
-        deltas = request.query_params.get("delta") == "1"
         return EventStream(
             self.watches,
-            name,
-            after=after,
-            deltas=deltas,
-            log=log,
+            [Followed(name, after, log)],
+            deltas=request.query_params.get("delta") == "1",
             ping=self._ping,
             patience=self._patience,
             watched=partial(self.security.watched, request, sees=sees),

@@ -44,6 +44,7 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "q": ("Words to search for, all of which a turn or title must have", {**TEXT, "maxLength": MAX_QUERY_CHARS}),
     "cursor": ("`next` of the page before", TEXT),
     "after": ("The number of the last frame that was seen; Last-Event-ID takes precedence", TEXT),
+    "chats": ("Names with commas: `list`, a chat, or `runs/` and a document or loop; `:` and a number to return", TEXT),
     "delta": ("1: `assistant` frames have `delta` and `offset`", {**TEXT, "enum": ["0", "1"], "default": "0"}),
     "Last-Event-ID": ("The number of the last frame that was seen", TEXT),
     "agent": ("The name of the agent", TEXT),

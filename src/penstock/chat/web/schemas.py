@@ -509,3 +509,16 @@ class Readiness(msgspec.Struct, frozen=True, omit_defaults=True):
     status: Literal["ready", "unready"]
     reason: str | None = None
     """Why it is not ready."""
+
+
+class PlacedFrame(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Frame in a stream of several chats."""
+
+    place: int
+    """Place of the chat in the request, from 0."""
+    chat: str
+    """Name of the chat in the request, without its number."""
+    frame: dict[str, Any]
+    """Frame as in the stream of the chat; for `list` one of the list's."""
+    number: int | None = None
+    """Number to return with; None: the next frame has one."""

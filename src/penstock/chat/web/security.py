@@ -50,7 +50,7 @@ CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; manifest-src 'self'; worker-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'; trusted-types dompurify penstock-worker"
+    "require-trusted-types-for 'script'; trusted-types dompurify penstock-worker penstock-stream"
 )
 """Content security policy of the page; `{scripts}` are the sources of its scripts."""
 
@@ -219,19 +219,28 @@ class Security:
         """
         given = "" if request.scope.get(PROXIED) else request.headers.get("authorization", "")
         scheme, _, token = given.partition(" ")
-        name = person_of(request).name
 
         def is_valid() -> bool:
             return self.logins.is_current and (not scheme or self.logins.with_token(token.strip()) is not None)
-
-        def may_see() -> bool:
-            person = self.logins.people.find(name)
-            return person is not None and (sees is None or sees(person))
 
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.logins.browsers.watched(request.scope.get(BROWSER), expel))
             if request.scope.get(RELIES):
                 stack.enter_context(self.logins.relied_on(is_valid, dismiss))
+            stack.enter_context(self.seen(request, expel, sees or _everybody))
+            yield
+
+    @contextlib.contextmanager
+    def seen(self, request: Request, expel: Callable[[], None], sees: Callable[[Person], bool]) -> Iterator[None]:
+        """Call `expel` once the person who sent a request no longer `sees` something, or was removed."""
+        name = person_of(request).name
+
+        def may_see() -> bool:
+            person = self.logins.people.find(name)
+            return person is not None and sees(person)
+
+        with contextlib.ExitStack() as stack:
+            if request.scope.get(RELIES):
                 stack.enter_context(self.logins.relied_on(may_see, expel))
             yield
 
@@ -270,6 +279,11 @@ class Security:
 _EXPECTED = "Authorization: Bearer TOKEN, or the cookie of a browser that is logged in"
 _HELP = "open a link of penstock serve or penstock link; programs use the token in the file that penstock serve names"
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
+
+
+def _everybody(person: Person) -> bool:
+    """Return True: what is sent is for all who are signed in."""
+    return True
 
 
 def _unknown() -> Unauthorized:

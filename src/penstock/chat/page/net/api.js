@@ -200,11 +200,6 @@ export const api = {
   eventsOfTurnUrl: (id, turn) => `${detailsUrl(chatUrl(id), turn)}?format=ndjson`,
   /** @type {(id: string, turn: number) => string} */
   eventsOfRunTurnUrl: (id, turn) => `${detailsUrl(runUrl(id), turn)}?format=ndjson`,
-  /** @type {(id: string) => string} */
-  framesUrl: (id) => `${chatUrl(id)}/events`,
-  /** @type {(id: string) => string} */
-  framesOfRunUrl: (id) => `${runUrl(id)}/events`,
-
   /**
    * Send a prompt. With the same key it is one turn, however often it is sent. With `now` it goes before those that wait,
    * and stops the turn that runs.

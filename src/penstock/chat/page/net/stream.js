@@ -1,52 +1,40 @@
-// The stream of a chat: server-sent events by fetch, which unlike EventSource tells a 401 from a lost connection.
+// What a tab sees of a chat, a document, a loop or the list: frames in their order, each once.
 
-import { isLocal } from "../text/copy.js";
-import { EventParser } from "./event-parser.js";
+import { pause } from "./hub.js";
+import { oneStream } from "./one-stream.js";
 import { frameFromWire } from "./wire.js";
 
-const SILENCE_MS = 40_000; // the server sends something every 15 s; after more than two of these the connection is dead
-const HIDDEN_MS = 30_000; // a page that nobody sees closes its connection, and resumes later
-const FIRST_RETRY_MS = 300;
-const MAX_RETRY_MS = 15_000;
-const GOODBYE_MS = 500; // a server that stops is most likely restarted at once
-const UNAVAILABLE = 503;
-const SNAPSHOT_ATTEMPT = 2; // a frame that does not fit is no lost connection, but it is not to be asked again at once
+export { pause };
 
-/**
- * How long to wait before attempt `n` (from 0): longer each time, and never two pages in step.
- *
- * @param {number} n
- */
-export function pause(n, random = Math.random()) {
-  const most = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** n);
-  return most / 2 + (most / 2) * random;
-}
+const HIDDEN_MS = 30_000; // a page that nobody sees follows nothing, and resumes later
+const SNAPSHOT_ATTEMPT = 2; // a frame that does not fit is no lost connection, but it is not to be asked again at once
 
 /**
  * @typedef {"connecting" | "open" | "waiting" | "resting" | "deleted" | "signed_out" | "missing"} Connection
  *   "waiting": it was lost, and is tried again by itself; reported once for each attempt. "resting": nobody sees the
- *   page. The last three are final.
+ *   page. "open" is reported once for each connection. The last three are final.
  * @typedef {object} Handlers
  * @property {(frame: import("./wire.js").Frame, number: number | null) => "snapshot" | void} onFrame
  *   `number` is null if the frame has none. "snapshot" asks for a new one.
  * @property {(state: Connection) => void} onState
  */
 
-/** Follows a chat until it is closed, and resumes after the last number whenever the connection is lost. */
+/** Follows one thing until it is closed, and resumes after the last number whenever the connection is lost. */
 export class ChatStream {
-  #url;
+  #name;
   #onFrame;
   #onState;
   /** @type {number | null} */
   #after = null;
-  #attempt = 0;
-  /** @type {AbortController | null} */
-  #abort = null;
+  /** @type {{ close: () => void } | null} */
+  #followed = null;
   /** @type {Timer} */
   #retryTimer;
   /** @type {Timer} */
   #hiddenTimer;
   #isClosed = false;
+  /** How many attempts to connect have failed in a row. */
+  attempts = 0;
   /** Why the server answers and serves no stream now, in its own words. */
   reason = "";
   /** @type {Connection | ""} */
@@ -54,41 +42,44 @@ export class ChatStream {
   #listeners = new AbortController();
 
   /**
-   * @param {string} url
+   * @param {string} name  As the hub has it.
    * @param {Handlers} handlers
    */
-  constructor(url, { onFrame, onState }) {
-    this.#url = url;
+  constructor(name, { onFrame, onState }) {
+    this.#name = name;
     this.#onFrame = onFrame;
     this.#onState = onState;
     const { signal } = this.#listeners;
     document.addEventListener("visibilitychange", () => this.#visibilityChanged(), { signal });
-    window.addEventListener("online", () => this.#connectNow(), { signal });
-    // Without a network this machine still reaches itself.
-    if (!isLocal(location.hostname)) {
-      window.addEventListener("offline", () => this.#abort?.abort("offline"), { signal });
-    }
     window.addEventListener("pagehide", () => this.#rest(), { signal });
     window.addEventListener("pageshow", () => this.#visibilityChanged(), { signal });
-    this.#connectNow();
-  }
-
-  /** How many attempts in a row have failed. */
-  get attempts() {
-    return this.#attempt;
+    this.#follow();
   }
 
   close() {
     this.#isClosed = true;
     this.#listeners.abort();
-    clearTimeout(this.#retryTimer);
     clearTimeout(this.#hiddenTimer);
-    this.#abort?.abort();
+    this.#leave();
+  }
+
+  #leave() {
+    clearTimeout(this.#retryTimer);
+    this.#followed?.close();
+    this.#followed = null;
+  }
+
+  #follow() {
+    this.#leave();
+    if (this.#isClosed) return;
+    const told = (/** @type {import("./hub.js").Message} */ message) => this.#told(message);
+    this.#followed = oneStream.follow(this.#name, this.#after, told);
   }
 
   /** @param {Connection} state */
   #setState(state) {
-    if (state === this.#state) return;
+    if (state === this.#state && state !== "waiting" && state !== "open") return;
+    if (state === "connecting" && this.#state === "waiting") return; // it is one of its attempts
     this.#state = state;
     this.#onState(state);
   }
@@ -97,97 +88,45 @@ export class ChatStream {
   #end(state) {
     this.close();
     this.#setState(state);
-    return null;
   }
 
   #visibilityChanged() {
     clearTimeout(this.#hiddenTimer);
     if (document.visibilityState === "hidden") this.#hiddenTimer = setTimeout(() => this.#rest(), HIDDEN_MS);
-    else if (!this.#abort) this.#connectNow();
+    else if (!this.#followed) this.#follow();
   }
 
   #rest() {
-    clearTimeout(this.#retryTimer);
-    this.#abort?.abort();
-    this.#abort = null;
+    this.#leave();
     if (!this.#isClosed) this.#setState("resting");
   }
 
-  #connectNow() {
-    clearTimeout(this.#retryTimer);
-    this.#attempt = 0;
-    if (!this.#isClosed && !this.#abort) this.#connect();
-  }
-
-  /** @param {number} delay */
-  #connectLater(delay) {
+  /** @param {import("./hub.js").Message} message */
+  #told(message) {
     if (this.#isClosed) return;
-    this.#state = "waiting";
-    this.#onState("waiting");
-    clearTimeout(this.#retryTimer);
-    this.#retryTimer = setTimeout(() => this.#connect(), delay);
-  }
-
-  async #connect() {
-    const abort = new AbortController();
-    this.#abort = abort;
-    if (this.#state !== "waiting") this.#setState("connecting");
-    let delay = null;
-    try {
-      delay = await this.#read(abort);
-    } catch {
-      // The connection is lost: it is tried again below.
+    if ("frame" in message) {
+      this.#handle(frameFromWire(/** @type {Api.RunFrame} */ (message.frame)), message.number);
+      return;
     }
-    abort.abort();
-    if (this.#abort !== abort || this.#isClosed) return; // it rests, or is closed
-    this.#abort = null;
-    this.#connectLater(delay ?? pause(this.#attempt++));
+    Object.assign(this, { attempts: message.attempts, reason: message.reason });
+    if (message.state === "missing" || message.state === "signed_out") this.#end(message.state);
+    else this.#setState(message.state);
   }
 
   /**
-   * Read until the stream ends; returns how soon to resume, or null for the usual delay.
-   *
-   * @param {AbortController} abort
+   * @param {import("./wire.js").Frame} frame
+   * @param {number | null} number
    */
-  async #read(abort) {
-    this.reason = "";
-    const url = this.#after === null ? `${this.#url}?delta=1` : `${this.#url}?delta=1&after=${this.#after}`;
-    const response = await fetch(url, {
-      signal: abort.signal,
-      cache: "no-store",
-      headers: { Accept: "text/event-stream" },
-    });
-    if (response.status === 401) return this.#end("signed_out");
-    if (response.status === 404) return this.#end("missing");
-    this.reason = response.status === UNAVAILABLE ? ((await response.json()).detail ?? "") : "";
-    if (!response.ok || !response.body) return null;
-    const reader = response.body.getReader();
-    const decoder = new TextDecoder();
-    const parser = new EventParser();
-    this.#setState("open");
-    for (;;) {
-      const silence = setTimeout(() => abort.abort("silence"), SILENCE_MS);
-      const { done, value } = await reader.read().finally(() => clearTimeout(silence));
-      if (done || abort.signal.aborted) return null;
-      for (const event of parser.feed(decoder.decode(value, { stream: true }))) {
-        const delay = this.#handle(event);
-        if (delay !== null || this.#isClosed) return delay;
-      }
-    }
-  }
-
-  /** @param {import("./event-parser.js").ServerSentEvent} event */
-  #handle({ data, id }) {
-    const number = id === null ? null : Number(id);
-    const frame = frameFromWire(JSON.parse(data));
-    this.#attempt = 0;
-    if (frame.type === "goodbye") return GOODBYE_MS * (0.5 + Math.random());
+  #handle(frame, number) {
+    this.attempts = 0;
     if (this.#onFrame(frame, number) === "snapshot") {
+      this.#leave();
       this.#after = null;
-      return pause(SNAPSHOT_ATTEMPT);
+      this.#setState("waiting");
+      this.#retryTimer = setTimeout(() => this.#follow(), pause(SNAPSHOT_ATTEMPT));
+      return;
     }
     if (number !== null) this.#after = number;
     if (frame.type === "deleted") this.#end("deleted");
-    return null;
   }
 }

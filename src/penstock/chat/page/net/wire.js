@@ -15,7 +15,10 @@ export const DETAILS_PATH = "details";
  * @typedef {Api.Finalized} FinalizedFrame
  * @typedef {Exclude<Api.Frame, Api.Snapshot | Api.Streaming | Api.Completed> | SnapshotFrame | StreamingFrame
  *   | CompletedFrame | Api.RunChanged} Frame
- *   A frame of the stream of a chat, a document or a loop.
+ *   A frame of a chat, a document or a loop.
+ * @typedef {{ type: "list" } | { type: "listed", chat: Api.ChatView } | { type: "unlisted", id: string }} ListFrame
+ *   What changes in the list; `list`: it has to be asked for.
+ * @typedef {Api.RunFrame | ListFrame | { type: "missing" }} WireFrame
  */
 
 /**

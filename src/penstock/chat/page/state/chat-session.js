@@ -33,14 +33,14 @@ export class ChatSession {
   /**
    * @param {string} id
    * @param {() => void} onChange
-   * @param {string} [url]  Of its stream, if it is not a chat.
+   * @param {string} [name]  By which the stream has it, if it is not a chat.
    */
-  constructor(id, onChange, url = api.framesUrl(id)) {
+  constructor(id, onChange, name = id) {
     this.id = id;
     this.#onChange = onChange;
     this.chat = { ...EMPTY, unsent: outbox.of(id) };
     outbox.watch(id, (frame) => this.#messageChanged(frame));
-    this.#stream = new ChatStream(url, {
+    this.#stream = new ChatStream(name, {
       onFrame: (frame) => this.#received(frame),
       onState: (state) => this.#connectionChanged(state),
     });

@@ -2,6 +2,7 @@
 
 import { api, messageOf, OFFLINE, statusOf } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
+import { ChatStream } from "../net/stream.js";
 import { rests } from "./attention.js";
 import { callFor, notifying } from "./notifications.js";
 import { chatOf, set, state } from "./store.js";
@@ -27,8 +28,42 @@ function refreshIfOfUse() {
   if (!document.hidden || isBusy()) refresh();
 }
 
-/** Whether anything goes on that a person may want to know of. */
-const isBusy = () => [...(state.chats ?? []), ...state.runs].some((it) => !rests(it));
+/** Whether anything goes on that a person may want to know of, and that the stream does not tell. */
+const isBusy = () => [...(isListFollowed() ? [] : (state.chats ?? [])), ...state.runs].some((it) => !rests(it));
+
+/** @type {ChatStream | null} */
+let listStream = null;
+let isOpen = false;
+
+/** Whether changes of the list come by the stream, as they happen. */
+export const isListFollowed = () => isOpen;
+
+/** Follow what changes in the list, which was just loaded. */
+export function followList() {
+  leaveList();
+  let isJustLoaded = true;
+  listStream = new ChatStream("list", {
+    onFrame(given) {
+      const frame = /** @type {import("../net/wire.js").ListFrame} */ (/** @type {unknown} */ (given));
+      if (frame.type === "listed") setLists(withChat(frame.chat), state.runs);
+      else if (frame.type === "unlisted") removeChat(frame.id);
+      else if (isJustLoaded) isJustLoaded = false;
+      else refresh();
+    },
+    onState(connection) {
+      isOpen = connection === "open";
+      if (connection === "signed_out") refresh();
+      else if (connection === "open" || connection === "waiting") scheduleRefresh();
+    },
+  });
+}
+
+/** Follow the list no longer: nobody is signed in. */
+export function leaveList() {
+  listStream?.close();
+  listStream = null;
+  isOpen = false;
+}
 
 /** Whether the machine of the open chat is away, or was just lost. */
 function mayBeAway() {
@@ -80,8 +115,13 @@ export function setLists(chats, runs) {
  * @param {Api.ChatView} chat
  */
 export function putChat(chat) {
+  set({ chats: withChat(chat) });
+}
+
+/** @param {Api.ChatView} chat */
+function withChat(chat) {
   const rest = (state.chats ?? []).filter((it) => it.id !== chat.id);
-  set({ chats: [chat, ...rest].sort((a, b) => b.used_at - a.used_at) });
+  return [chat, ...rest].sort((a, b) => b.used_at - a.used_at);
 }
 
 /** @param {string} id */

@@ -1,9 +1,8 @@
 // The address, and the chat that is open there.
 
-import { api } from "../net/api.js";
 import { inListOrder } from "./attention.js";
 import { ChatSession } from "./chat-session.js";
-import { loadChoices, refresh, removeChat, scheduleRefresh } from "./chats.js";
+import { isListFollowed, leaveList, loadChoices, refresh, removeChat, scheduleRefresh } from "./chats.js";
 import { EMPTY, openQuestion, running } from "./reducer.js";
 import { chatOf, set, state, threadChanged } from "./store.js";
 import { markSeen, markThreadSeen } from "./unread.js";
@@ -85,7 +84,7 @@ function startSession(id) {
     // The list shows the same of this chat as the thread does, at once.
     const now = [running(chat)?.turn, chat.turns.at(-1)?.turn, openQuestion(chat)?.question.id].join("/");
     if (before !== now) markThreadSeen(id, chat);
-    if (before !== null && before !== now) setTimeout(refresh, REFRESH_MS);
+    if (before !== null && before !== now && !isListFollowed()) setTimeout(refresh, REFRESH_MS);
     before = now;
     threadChanged();
   });
@@ -110,7 +109,7 @@ function openRun(id) {
     before = now;
     threadChanged();
   };
-  const session = new ChatSession(id, changed, api.framesOfRunUrl(id));
+  const session = new ChatSession(id, changed, `runs/${id}`);
   set({ session });
 }
 
@@ -122,6 +121,7 @@ function closeChat() {
 /** Close what only somebody who is signed in may see. */
 export function signedOut() {
   closeChat();
+  leaveList();
   set({ signedIn: false, dialog: null, palette: null });
 }
 

@@ -1,8 +1,9 @@
 // Signing in and out, and what every view needs first.
 
 import { api, messageOf, onSignedOut, statusOf } from "../net/api.js";
+import { watchConnection } from "../net/one-stream.js";
 import { outbox } from "../net/outbox.js";
-import { listNodes, refresh, refreshForReturn, setLists } from "./chats.js";
+import { followList, listNodes, refresh, refreshForReturn, setLists } from "./chats.js";
 import { beginNotifications } from "./notifications.js";
 import { forgetPush, listenForCalls, renewPush } from "./push.js";
 import { applyAddress, go, openListed, signedOut } from "./router.js";
@@ -15,6 +16,7 @@ const UNAUTHORIZED = 401;
 /** Begin: sign in with the code of the address, if it has one, and load what every view needs. */
 export async function begin() {
   onSignedOut(signedOut);
+  watchConnection();
   window.addEventListener("popstate", () => applyAddress());
   window.addEventListener("hashchange", () => signInByAddress());
   document.addEventListener("visibilitychange", () => {
@@ -70,6 +72,7 @@ async function load() {
     const nodes = await listNodes(about);
     set({ signedIn: true, problem: "", about, agents, nodes });
     setLists(chats, runs);
+    followList();
     outbox.wake();
     renewPush();
     applyAddress(); // what the address names could not be asked for before

@@ -398,6 +398,7 @@ class Chat:
         if self.is_home:
             self._announce(timeline)
         self._runner.apply(timeline)
+        self._shared.note(self.row.id)
 
     def _announce(self, timeline: Timeline) -> None:
         """Announce to webhooks and browsers what has happened since the last call."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.nodes import ThisNode
 from penstock.chat.service.turns.decisions import State
@@ -22,6 +24,26 @@ class ChatView(ChatFields, frozen=True, kw_only=True):
     """Number of messages that wait until a person releases them: the turn before them was stopped."""
     is_away: bool = False
     """True if its home is down: prompts wait until it is back."""
+
+
+class ListChanged(msgspec.Struct, frozen=True, tag="list"):
+    """The list of chats may have changed in any way: a client asks for it."""
+
+
+class Listed(msgspec.Struct, frozen=True, tag="listed"):
+    """A chat is new in the list, or is to be shown in another way."""
+
+    chat: ChatView
+
+
+class Unlisted(msgspec.Struct, frozen=True, tag="unlisted"):
+    """A chat was deleted, or the client may no longer see it."""
+
+    id: str
+
+
+ListFrame = ListChanged | Listed | Unlisted
+"""Frame of what changes in the list of chats."""
 
 
 def view_of(worker: Chat, this_node: ThisNode) -> ChatView:

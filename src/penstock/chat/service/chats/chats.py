@@ -94,6 +94,7 @@ class Chats:
         except BaseException:
             del self._chats[row.id]
             raise
+        self._shared.note(row.id)
         return chat
 
     async def delete(self, id: str) -> None:
@@ -111,6 +112,8 @@ class Chats:
             with contextlib.suppress(*STORE_ERRORS):
                 await self.add(chat.row)
             raise
+        finally:
+            self._shared.note(id)
 
     async def close(self) -> None:
         """Kill the runs, and mark their turns as cut off."""
@@ -159,6 +162,7 @@ class Chats:
         except STORE_ERRORS:
             pass  # the store notifies again when it is back
         self._shared.changed.set()
+        self._shared.note(id)
 
     async def taken_up(self, id: str) -> Chat | None:
         """Return a chat, after reading it from the store if it is not here yet; None if there is none."""
