@@ -268,6 +268,7 @@ def test_a_deleted_chat_ends_and_a_goodbye_is_for_all(own: Callable[..., Gateway
     assert several.ends == {first: "deleted"}
 
 
+@pytest.mark.slow
 def test_who_reads_nothing_is_dropped_and_comes_back(own: Callable[..., Gateway]) -> None:
     """A client that reads nothing costs a bounded buffer and is dropped; with its numbers it lacks nothing."""
     gateway = own(patience=0.3)
