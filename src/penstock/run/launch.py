@@ -71,7 +71,7 @@ class Launch(msgspec.Struct):
     """Level of permission in force."""
     number: int | None = None
     provider: str | None = None
-    """Provider of the agent's models; None if it is not known."""
+    """Provider of the agent's models; None if unknown."""
     secrets: tuple[str, ...] = ()
     """Values that no recording contains: those of the variables and the headers of MCP servers."""
     confinement: Confinement = Confinement()
