@@ -287,20 +287,22 @@ function Queued({ chat, turn, waits, away, queue, stops, onTakeBack, onEditHere 
   const [isBusy, error, run] = useAsync();
   const [isSlow, setSlow] = useState(false);
   const row = useRef(/** @type {HTMLElement | null} */ (null));
-  const moved = useRef(/** @type {Element | null} */ (null));
+  const moved = useRef(/** @type {{ button: HTMLButtonElement, place: number } | null} */ (null));
   useEffect(() => {
     const timer = setTimeout(() => setSlow(true), SLOW_MS);
     return () => clearTimeout(timer);
   }, []);
   const place = queue.indexOf(turn);
-  // A button that moves with its message keeps the focus, and gives it to the other one at the end of the way.
+  // A button that moves with its message keeps the focus, and gives it to the other one at the end of the way. The server's
+  // answer may come before its frame, which moves the message.
   useLayoutEffect(() => {
-    const button = /** @type {HTMLButtonElement | null} */ (moved.current);
-    if (!button || isBusy) return;
-    moved.current = null;
+    if (!moved.current || isBusy) return;
+    const { button, place: before } = moved.current;
+    if (place !== before || error) moved.current = null;
+    if (document.activeElement !== document.body && !row.current?.contains(document.activeElement)) return;
     const other = row.current?.querySelector(/** @type {"button"} */ (".move:enabled"));
     (button.disabled ? other : button)?.focus();
-  }, [place, isBusy]);
+  }, [place, isBusy, error]);
   if (!waits && !away && !turn.held && !isSlow) return null;
   const act = (/** @type {() => Promise<unknown> | undefined} */ task) => (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -317,7 +319,7 @@ function Queued({ chat, turn, waits, away, queue, stops, onTakeBack, onEditHere 
   const mover = (/** @type {number} */ by, /** @type {string} */ label, /** @type {string} */ icon) => {
     const turns = movedBy(queue, turn, by);
     const move = (/** @type {Event} */ event) => {
-      moved.current = /** @type {Element} */ (event.currentTarget);
+      moved.current = { button: /** @type {HTMLButtonElement} */ (event.currentTarget), place };
       run(async () => turns && api.move(chat, { seen, turns }));
     };
     return html`<button
