@@ -169,10 +169,10 @@ def test_a_receiver_that_never_answers_costs_a_bounded_number_of_messages(
     receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The caller goes on at once, a message too many is dropped, and the end does not wait."""
-    receiver.seconds = 60
+    receiver.seconds = 600
     began = time.monotonic()
     announced(Webhook(url=receiver.url), until=lambda: bool(caplog.records), times=MAX_WAITING + 1)
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 300  # it waits for no answer
     assert [record.message for record in caplog.records] == [
         f"webhook 127.0.0.1: {MAX_WAITING} messages wait, so one is dropped"
     ]
