@@ -233,7 +233,7 @@ class Run:
         self._running.answer(id, text)
 
     def rule_of(self, id: str) -> CommandRule | None:
-        """Return the rule that allows the command of an open question; None if there is no such command."""
+        """Return the rule that allows the command of the open question `id`; None if there is no such command."""
         return self._running.rule_of(id)
 
     def awaits(self, id: str) -> bool:

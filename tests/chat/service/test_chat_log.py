@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ from penstock.chat.errors import NoSuchTurn
 from penstock.chat.history.entries import Entry, Prompted, StopRequested, TurnBegan, TurnEnded, encode
 from penstock.chat.history.frames import Deleted
 from penstock.chat.history.timeline import Timeline
+from penstock.chat.service.agents.attached import AttachmentFolders
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.log.chat_log import ChatLog
@@ -309,11 +311,11 @@ def test_a_store_that_lost_entries(place: StoreFile, event: ev.Event) -> None:
     asyncio.run(use())
 
 
-def test_a_turn_that_waits_again_does_not_begin_again(place: StoreFile) -> None:
+def test_a_turn_that_waits_again_does_not_begin_again(place: StoreFile, tmp_path: Path) -> None:
     """A restored store can have a turn as it was before it began: it is ended, and no second run is made of it."""
     runs: list[str] = []
 
-    def never(chat: ChatRow, prompt: str, max_cost: float | None) -> Run:
+    def never(chat: ChatRow, prompt: str, *_: object) -> Run:
         runs.append(prompt)
         raise AssertionError("a second run")
 
@@ -329,6 +331,7 @@ def test_a_turn_that_waits_again_does_not_begin_again(place: StoreFile) -> None:
                 this_node=ThisNode(),
                 slots=Slots(1),
                 webhooks=Webhooks([], now=lambda: 1_000),
+                folders=AttachmentFolders(tmp_path),
             )
             turns = TurnLoop(log, shared)
             turns._begun.add((await write(log, Prompted(1, "p"))).ready[0])

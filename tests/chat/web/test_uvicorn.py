@@ -15,6 +15,7 @@ from typing import Any
 import h11
 import pytest
 import uvicorn
+from chat_rows import begun, said
 from served import SECONDS, TOKEN, Gateway
 from uvicorn.protocols.http import h11_impl
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -22,8 +23,6 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from penstock.chat.web.connections import Connection
 from penstock.chat.web.self_check import check_uvicorn
 from penstock.errors import UsageError
-
-from .test_stream import begun, said
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8"))["project"]
 

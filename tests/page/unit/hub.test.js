@@ -78,7 +78,7 @@ class Seen {
   states = [];
   number = null;
 
-  tell = (message) => {
+  notify = (message) => {
     if ("state" in message) this.states.push(message.state);
     else if (message.frame.type === "snapshot") this.words = message.frame.turns.map(({ turn }) => turn);
     else this.words.push(message.frame.content);
@@ -101,8 +101,8 @@ test("two chats come over one connection, each to who follows it", async () => {
   server.write("a", "a1");
   server.write("b");
   const [hub, a, b] = [new StreamHub(), new Seen(), new Seen()];
-  hub.add(1, "a", null, a.tell);
-  hub.add(2, "b", null, b.tell);
+  hub.add(1, "a", null, a.notify);
+  hub.add(2, "b", null, b.notify);
   await pass(100);
   assert.equal(requests.length, 1);
   server.write("b", "b1");
@@ -119,10 +119,10 @@ test("a tab that comes later is told all, and nothing comes twice to the one tha
   const server = new Server();
   server.write("a", "a1");
   const [hub, first, second] = [new StreamHub(), new Seen(), new Seen()];
-  hub.add(1, "a", null, first.tell);
+  hub.add(1, "a", null, first.notify);
   await pass(100);
   server.write("a", "a2");
-  hub.add(2, "a", null, second.tell);
+  hub.add(2, "a", null, second.notify);
   server.write("a", "a3");
   await pass(100);
   server.write("a", "a4");
@@ -154,7 +154,7 @@ test("whatever is cut, added and removed, each tab has each word once", async ()
     else if (what < 7) {
       const tab = { name, seen: new Seen() };
       tabs.push(tab);
-      hub.add(tab, name, null, tab.seen.tell);
+      hub.add(tab, name, null, tab.seen.notify);
     } else if (what < 8 && tabs.length) hub.remove(...tabs.splice(dice(tabs.length), 1));
     else if (what < 9) server.cut();
     if (dice(3) === 0) timers.tick(dice(400));
@@ -171,8 +171,8 @@ test("a chat that may no longer be seen ends, and the others go on", async () =>
   const server = new Server();
   server.write("a", "a1");
   const [hub, a, gone] = [new StreamHub(), new Seen(), new Seen()];
-  hub.add(1, "a", null, a.tell);
-  hub.add(2, "secret", null, gone.tell);
+  hub.add(1, "a", null, a.notify);
+  hub.add(2, "secret", null, gone.notify);
   await pass(100);
   server.write("a", "a2");
   await settle();
@@ -191,7 +191,7 @@ test("more than a stream may have wait until there is a place", async () => {
   const seen = Array.from({ length: 101 }, () => new Seen());
   for (const [i, it] of seen.entries()) {
     server.write(`c${i}`, "word");
-    hub.add(i, `c${i}`, null, it.tell);
+    hub.add(i, `c${i}`, null, it.notify);
   }
   await pass(100);
   assert.deepEqual([seen[99].words, seen[100].words], [["word"], []]);
@@ -225,8 +225,8 @@ test("tabs share the worker's connection, and come back where they were when it 
   };
   const [one, two] = [new OneStream(makeWorker), new OneStream(makeWorker)];
   const [first, second] = [new Seen(), new Seen()];
-  one.follow("a", null, first.tell);
-  const followed = two.follow("a", null, second.tell);
+  one.follow("a", null, first.notify);
+  const followed = two.follow("a", null, second.notify);
   await pass(100);
   assert.equal(server.connections.size, 1);
   // The worker's process is gone with its connection, and says nothing.
@@ -286,7 +286,7 @@ test("a browser without such a worker has a connection in each tab", async () =>
   for (const makeWorker of tries) {
     const seen = new Seen();
     const stream = new OneStream(makeWorker);
-    const followed = stream.follow("a", null, seen.tell);
+    const followed = stream.follow("a", null, seen.notify);
     await pass(100);
     assert.deepEqual(seen.words, ["a1"]);
     followed.close();

@@ -117,7 +117,7 @@ class Timeline:
     @property
     def queued(self) -> list[TurnView]:
         """Turns that wait, the next one first."""
-        return sorted((view for view in self.turns.values() if view.state == "queued"), key=conversation_order)
+        return sorted((view for view in self.turns.values() if view.state == "queued"), key=_order)
 
     @property
     def held(self) -> list[TurnView]:
@@ -137,7 +137,7 @@ class Timeline:
     @property
     def latest(self) -> TurnView | None:
         """Last turn of the conversation: turns that wait come after those that began, in their own order."""
-        return max(self.turns.values(), key=conversation_order, default=None)
+        return in_conversation(self.turns.values())[-1] if self.turns else None
 
     @property
     def asking(self) -> bool:
@@ -166,7 +166,7 @@ class Timeline:
 
     def snapshot(self) -> Snapshot:
         """Return everything that a new client needs."""
-        shown = [replace(view) for view in sorted(self.turns.values(), key=conversation_order)]
+        shown = [replace(view) for view in in_conversation(self.turns.values())]
         return Snapshot(self.number, shown, self._earlier)
 
     def start(self) -> list[tuple[int, Frame]]:
@@ -471,8 +471,23 @@ class Timeline:
                 del past[: half - (past is replies)]  # the reply at the oldest entry is kept
 
 
-def conversation_order(view: TurnView) -> tuple[int, int, int]:
-    """Return the sort key of a turn in its conversation: turns run one at a time, and those that wait come last."""
+def in_conversation(views: Iterable[TurnView]) -> list[TurnView]:
+    """Return turns in the order of their conversation: as they ran, then those that wait, in their own order.
+
+    A turn that never began, as it was taken back, is behind the turn that was asked for before it.
+    """
+    some = list(views)
+    found = sorted((view for view in some if view.state == "queued" or view.began_at is not None), key=_order)
+    for view in sorted(
+        (view for view in some if view.state != "queued" and view.began_at is None), key=lambda view: view.turn
+    ):
+        earlier = [(it.turn, place) for place, it in enumerate(found, 1) if it.turn < view.turn]
+        found.insert(max(earlier)[1] if earlier else 0, view)
+    return found
+
+
+def _order(view: TurnView) -> tuple[int, int, int]:
+    """Return the sort key of a turn: they run one at a time, and those that wait come last."""
     if view.state == "queued":
         return 2, view.place, view.turn
     return (0, view.last, view.turn) if view.finalized else (1, 0, view.turn)

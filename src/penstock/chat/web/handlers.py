@@ -42,7 +42,7 @@ from penstock.chat.web.errors import NO_STORE, NoSuchBrowser
 from penstock.chat.web.list_stream import ListLog
 from penstock.chat.web.process_figures import process_figures
 from penstock.chat.web.security import BROWSER, LOOPBACK, Security, is_https, peer_of, person_of
-from penstock.chat.web.sse import HEADERS, PING_SECONDS, SEND_SECONDS, EventStream, Followed
+from penstock.chat.web.sse import HEADERS, PING_SECONDS, SEND_SECONDS, EventStream, FollowedLog
 
 if TYPE_CHECKING:
     from penstock.chat.web.foreign_turns import ForeignTurns
@@ -562,24 +562,24 @@ class Api:
             seen=partial(self.security.seen, request),
         )
 
-    async def _followed(self, request: Request, name: str, number: str | None) -> Followed:
+    async def _followed(self, request: Request, name: str, number: str | None) -> FollowedLog:
         """Return what a stream follows by this name; it is missing if the person may not see it."""
         after = None if number is None else int(number)
         if name == LIST:
             person = person_of(request).name
             sees = partial(self._sees_in_list, person)
-            return Followed(f"list of {person}", after, lambda: ListLog(self.service, sees), name)
+            return FollowedLog(f"list of {person}", after, lambda: ListLog(self.service, sees), name)
         kind, _, id = name.rpartition("/")
         try:
             if kind:
                 self.check(request, "operate", None)
                 await self.runs.check(id)
-                return Followed(f"run {id}", after, partial(self.runs.log, id), name, is_owner)
+                return FollowedLog(f"run {id}", after, partial(self.runs.log, id), name, is_owner)
             await self.service.node.find(id)
             self.check(request, "read", id)
         except (NoSuchChat, NoSuchRun, NotAllowed):
-            return Followed(name, after, name=name, is_missing=True)
-        return Followed(id, after, name=name, sees=partial(self._sees_chat, id))
+            return FollowedLog(name, after, name=name, is_missing=True)
+        return FollowedLog(id, after, name=name, sees=partial(self._sees_chat, id))
 
     def _sees_in_list(self, name: str, chat: ChatRow) -> bool:
         person = self.security.logins.people.find(name)
@@ -694,7 +694,7 @@ class Api:
         after = int(last) if NUMBER.fullmatch(last) else None  # a number that was never assigned leads to a snapshot
         return EventStream(
             self.watches,
-            [Followed(name, after, log)],
+            [FollowedLog(name, after, log)],
             deltas=request.query_params.get("delta") == "1",
             ping=self._ping,
             patience=self._patience,

@@ -74,7 +74,7 @@ def _unwatched(expel: Callable[[], None], dismiss: Callable[[], None]) -> Abstra
     return nullcontext()
 
 
-class Followed(NamedTuple):
+class FollowedLog(NamedTuple):
     """What a stream follows, and from where on."""
 
     watch: str
@@ -89,10 +89,10 @@ class Followed(NamedTuple):
     """True if it does not exist, or its client may not see it."""
 
 
-class Place:
+class StreamPlace:
     """One of the chats that a stream follows."""
 
-    def __init__(self, index: int, followed: Followed, *, is_named: bool) -> None:
+    def __init__(self, index: int, followed: FollowedLog, *, is_named: bool) -> None:
         self.followed = followed
         self.cursor: int | None = followed.after
         """The last entry that was sent."""
@@ -126,7 +126,7 @@ class EventStream:
     def __init__(
         self,
         watches: Watches,
-        followed: Sequence[Followed],
+        followed: Sequence[FollowedLog],
         *,
         is_named: bool = False,
         deltas: bool,
@@ -141,7 +141,7 @@ class EventStream:
         `seen` for each of its chats.
         """
         self._watches = watches
-        self._places = [Place(index, it, is_named=is_named) for index, it in enumerate(followed)]
+        self._places = [StreamPlace(index, it, is_named=is_named) for index, it in enumerate(followed)]
         self._is_named = is_named
         self._is_waiting = False
         """True while the task waits for frames after the first: then `_push` may send them."""
@@ -155,7 +155,7 @@ class EventStream:
         self._watched = watched
         self._seen = seen
         self._client: ChatClient | None = None
-        self._sending: Place | None = None
+        self._sending: StreamPlace | None = None
         """Place whose frames are being sent."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -199,7 +199,7 @@ class EventStream:
                 expel = functools.partial(self._expel, place, client)
                 stack.enter_context(self._seen(expel, place.followed.sees))
 
-    def _expel(self, place: Place, client: ChatClient) -> None:
+    def _expel(self, place: StreamPlace, client: ChatClient) -> None:
         """End a place that the client may no longer see; what of it is being sent now ends with the whole stream."""
         place.is_expelled = True
         if self._sending is place:
@@ -237,7 +237,7 @@ class EventStream:
             if client.is_silent:
                 await self._send(send, client, PING)
 
-    def _news(self, place: Place, client: ChatClient, *, is_failed: bool) -> Iterator[Step]:
+    def _news(self, place: StreamPlace, client: ChatClient, *, is_failed: bool) -> Iterator[Step]:
         """Yield what is new at a place; each is made when the one before was sent."""
         if not place.is_open:
             return

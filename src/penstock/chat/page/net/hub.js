@@ -24,7 +24,7 @@ export function pause(n, random = Math.random()) {
 
 /**
  * @typedef {"connecting" | "open" | "waiting" | "signed_out" | "missing"} HubState
- *   "waiting": the connection was lost, and is tried again; told once for each attempt. The last two are final.
+ *   "waiting": the connection was lost, and is tried again; reported once for each attempt. The last two are final.
  * @typedef {{ state: HubState, attempts: number, reason: string }} StateMessage
  *   `attempts` have failed in a row; `reason`: why the server serves no stream now, in its own words.
  * @typedef {{ frame: import("./wire.js").WireFrame, number: number | null }} FrameMessage  `number` is null if the frame has none.
@@ -32,7 +32,7 @@ export function pause(n, random = Math.random()) {
  * @typedef {object} Subscriber
  * @property {string} name  `list`, the id of a chat, or `runs/` and the id of a document or loop.
  * @property {number | null} after  The last number that it knows.
- * @property {(message: Message) => void} tell
+ * @property {(message: Message) => void} notify
  * @property {HubState | ""} state
  */
 
@@ -49,16 +49,16 @@ export class StreamHub {
   #reason = "";
 
   /**
-   * Follow something from now on; `tell` gets what comes of it.
+   * Follow something from now on; `notify` gets what comes of it.
    *
    * @param {unknown} key  By which it is removed.
    * @param {string} name
    * @param {number | null} after
-   * @param {(message: Message) => void} tell
+   * @param {(message: Message) => void} notify
    */
-  add(key, name, after, tell) {
+  add(key, name, after, notify) {
     if (!this.#subscribers.size) this.#attempt = 0;
-    this.#subscribers.set(key, { name, after, tell, state: "" });
+    this.#subscribers.set(key, { name, after, notify, state: "" });
     this.#connectIn(CHANGE_MS);
   }
 
@@ -91,10 +91,10 @@ export class StreamHub {
    * @param {Iterable<Subscriber>} subscribers
    * @param {HubState} state
    */
-  #tellState(subscribers, state) {
+  #notifyState(subscribers, state) {
     for (const it of subscribers) {
       it.state = state;
-      it.tell({ state, attempts: this.#attempt, reason: this.#reason });
+      it.notify({ state, attempts: this.#attempt, reason: this.#reason });
     }
   }
 
@@ -121,7 +121,7 @@ export class StreamHub {
     this.#abort = abort;
     const places = this.#places();
     this.#reason = "";
-    this.#tellState(
+    this.#notifyState(
       [...this.#subscribers.values()].filter((it) => it.state !== "open"),
       "connecting",
     );
@@ -136,7 +136,7 @@ export class StreamHub {
     this.#abort = null;
     if (!this.#subscribers.size) return;
     const wait = delay ?? (this.#isOffline ? MAX_RETRY_MS : pause(this.#attempt++));
-    this.#tellState([...this.#subscribers.values()], "waiting");
+    this.#notifyState([...this.#subscribers.values()], "waiting");
     this.#connectIn(wait);
   }
 
@@ -156,7 +156,7 @@ export class StreamHub {
     if (response.status === UNAUTHORIZED) {
       const all = [...this.#subscribers.values()];
       this.#subscribers.clear();
-      this.#tellState(all, "signed_out");
+      this.#notifyState(all, "signed_out");
       return null;
     }
     this.#reason = response.status === UNAVAILABLE ? ((await response.json()).detail ?? "") : "";
@@ -165,7 +165,7 @@ export class StreamHub {
     const decoder = new TextDecoder();
     const parser = new EventParser();
     const asked = [...places.values()];
-    if (!abort.signal.aborted) this.#tellState(this.#still(asked.flat()), "open");
+    if (!abort.signal.aborted) this.#notifyState(this.#still(asked.flat()), "open");
     for (;;) {
       const silence = setTimeout(() => abort.abort("silence"), SILENCE_MS);
       const { done, value } = await reader.read().finally(() => clearTimeout(silence));
@@ -196,20 +196,20 @@ export class StreamHub {
     const found = JSON.parse(data);
     if (event !== "frame") {
       if (found.type === "goodbye") return GOODBYE_MS * (0.5 + Math.random());
-      for (const it of this.#still(asked.flat())) if (it.name !== "list") it.tell({ frame: found, number: null });
+      for (const it of this.#still(asked.flat())) if (it.name !== "list") it.notify({ frame: found, number: null });
       return null;
     }
     const { frame, number = null } = found;
     const subscribers = this.#still(asked[found.place] ?? []);
     if (frame.type === "missing" || frame.type === "deleted") this.#forget(subscribers);
-    if (frame.type === "missing") this.#tellState(subscribers, "missing");
+    if (frame.type === "missing") this.#notifyState(subscribers, "missing");
     else if (frame.type === "goodbye") {
-      this.#tellState(subscribers, "waiting");
+      this.#notifyState(subscribers, "waiting");
       this.#connectIn(UNREADABLE_MS);
     } else {
       for (const it of subscribers) {
         if (number !== null) it.after = number;
-        it.tell({ frame, number });
+        it.notify({ frame, number });
       }
     }
     return null;

@@ -19,7 +19,7 @@ const policy = /** @type {any} */ (globalThis).trustedTypes?.createPolicy("penst
   },
 });
 
-/** @typedef {{ name: string, after: number | null, tell: (message: Message) => void }} Followed */
+/** @typedef {{ name: string, after: number | null, notify: (message: Message) => void }} Followed */
 
 /** Everything that this tab follows. */
 export class OneStream {
@@ -39,16 +39,16 @@ export class OneStream {
   }
 
   /**
-   * Follow something after a number; `tell` gets what comes of it, until `close` is called.
+   * Follow something after a number; `notify` gets what comes of it, until `close` is called.
    *
    * @param {string} name  As the hub has it.
    * @param {number | null} after
-   * @param {(message: Message) => void} tell
+   * @param {(message: Message) => void} notify
    */
-  follow(name, after, tell) {
+  follow(name, after, notify) {
     const key = ++this.#lastKey;
     this.#begin();
-    this.#followed.set(key, { name, after, tell });
+    this.#followed.set(key, { name, after, notify });
     this.#add(key);
     return {
       close: () => {
@@ -86,7 +86,7 @@ export class OneStream {
     const it = this.#followed.get(key);
     if (!it) return;
     this.#say({ act: "follow", key, name: it.name, after: it.after });
-    this.#hub?.add(key, it.name, it.after, (message) => this.#told(key, message));
+    this.#hub?.add(key, it.name, it.after, (message) => this.#receive(key, message));
   }
 
   #begin() {
@@ -112,7 +112,7 @@ export class OneStream {
       if (port !== this.#port) return;
       this.#heardAt = Date.now();
       if (data === "alive") port.postMessage({ act: "alive" });
-      else this.#told(data.key, data.message);
+      else this.#receive(data.key, data.message);
     };
   }
 
@@ -134,13 +134,13 @@ export class OneStream {
    * @param {number} key
    * @param {Message} message
    */
-  #told(key, message) {
+  #receive(key, message) {
     const it = this.#followed.get(key);
     if (!it) return;
     if ("frame" in message && message.number !== null) it.after = message.number;
     if ("state" in message && (message.state === "missing" || message.state === "signed_out"))
       this.#followed.delete(key);
-    it.tell(message);
+    it.notify(message);
   }
 }
 

@@ -72,8 +72,8 @@ export class ChatStream {
   #follow() {
     this.#leave();
     if (this.#isClosed) return;
-    const told = (/** @type {import("./hub.js").Message} */ message) => this.#told(message);
-    this.#followed = oneStream.follow(this.#name, this.#after, told);
+    const receive = (/** @type {import("./hub.js").Message} */ message) => this.#receive(message);
+    this.#followed = oneStream.follow(this.#name, this.#after, receive);
   }
 
   /** @param {Connection} state */
@@ -102,7 +102,7 @@ export class ChatStream {
   }
 
   /** @param {import("./hub.js").Message} message */
-  #told(message) {
+  #receive(message) {
     if (this.#isClosed) return;
     if ("frame" in message) {
       this.#handle(frameFromWire(/** @type {Api.RunFrame} */ (message.frame)), message.number);

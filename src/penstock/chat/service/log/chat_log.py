@@ -9,7 +9,7 @@ from penstock.chat.errors import ChatError, NoSuchChat, NoSuchTurn
 from penstock.chat.history.activity import AgentActivity
 from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, TurnEnded, decode
 from penstock.chat.history.frames import TurnView
-from penstock.chat.history.timeline import Timeline, conversation_order
+from penstock.chat.history.timeline import Timeline, in_conversation
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.log.live_timeline import HeldTimeline, LiveTimeline
 from penstock.chat.service.log.stored_turns import all_turns, decoded_views, read_turn, summary_rows, whole_turns_end
@@ -101,7 +101,7 @@ class ChatLog:
         found = {view.turn: view for view in decoded_views(rows) or []}
         found.update((view.turn, view) for view in shown if before is None or view.turn < before)
         views = [view for _, view in sorted(found.items())]
-        return sorted(views[-limit:], key=conversation_order), len(views) > limit
+        return in_conversation(views[-limit:]), len(views) > limit
 
     async def turn(self, turn: int) -> tuple[TurnView, list[Numbered]]:
         """Return one turn and its entries so far.

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from penstock.chat.history.entries import Answered, Numbered, decode
 from penstock.chat.history.frames import TurnView
-from penstock.chat.history.timeline import KEPT_TURNS, Timeline, conversation_order
+from penstock.chat.history.timeline import KEPT_TURNS, Timeline, in_conversation
 from penstock.chat.service.log.stored_turns import decoded_views, first_entry
 from penstock.chat.service.nodes import Claim
 from penstock.chat.store.protocol import Ahead, ChatStore, StoreFailed
@@ -203,7 +203,7 @@ class LiveTimeline:
         self.newest, self._number = views[-1] if views else None, summary.last
         if self.newest is not None and self.newest.place:  # turns before it may have ended after it
             views = decoded_views((await self._store.summary(self._id, limit=KEPT_TURNS)).turns) or views
-        self.latest = max(views, key=conversation_order, default=None)
+        self.latest = in_conversation(views)[-1] if views else None
         self.at_rest, self.is_skipping = True, False
         return True
 
