@@ -118,6 +118,6 @@ def test_garbage_in_the_middle_of_a_stream_is_read_over(env: dict[str, str]) -> 
 
 def test_the_help_has_every_agents_flag() -> None:
     """As the table has it, which names the agents that have a stream of their own."""
-    assert {*stream_flags()} == {*AGENTS} - {"ccs", "ollama", "acp", "generic"}
+    assert {*stream_flags()} == {*AGENTS} - {"ccs", "ollama", "vibe", "acp", "generic"}
     for flags in stream_flags().values():
         assert flags in text()

@@ -105,7 +105,7 @@ def parser() -> Parser:
     text = "write the results as a JUnit report: a test for each agent, which fails if its run did not end well"
     add("--junit", metavar="FILE", help=text)
     add("--otel", action="store_true", help="send spans and metrics of the runs to a collector of OpenTelemetry; also "
-        "without it if the environment names a collector; needs pip install 'penstock[otel]'")  # fmt: skip
+        "without it if the environment names a collector; needs the extra otel")  # fmt: skip
     add("--continue", "-c", dest="resumes_newest", action="store_true",
         help="resume the newest conversation of the agent in this directory; see penstock sessions")  # fmt: skip
     add(

@@ -300,7 +300,8 @@ def _exporters(options: TelemetryOptions) -> _Exporters:
         return _Exporters(options)
     except ImportError as error:
         raise UsageError(
-            "sending spans to a collector needs packages that are not installed", help="pip install 'penstock[otel]'"
+            "sending spans to a collector needs packages that are not installed",
+            help="install the extra otel: pip install '.[otel]' in a clone of Penstock",
         ) from error
     except ValueError as error:
         raise UsageError(f"a variable of OpenTelemetry has a value that cannot be used: {error}") from error

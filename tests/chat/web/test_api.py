@@ -522,7 +522,7 @@ def test_schemas_have_plain_names(client: httpx.Client) -> None:
 def test_what_is_absent_is_nothing(client: httpx.Client) -> None:
     """A field that may be absent from an answer has a default that is null, false, 0 or empty."""
     schemas = client.get("/api/openapi.json").json()["components"]["schemas"]
-    given = {"NewChat", "NewShare", "Heartbeat"}  # requests; and a heartbeat in an answer is whole
+    given = {"NewChat", "NewPush", "NewShare", "Heartbeat"}  # requests; and a heartbeat in an answer is whole
     defaults = {
         f"{name}.{field}": schema["default"]
         for name, facts in schemas.items()

@@ -130,7 +130,7 @@ declare namespace Api {
   interface ChatRule {
     id: string;
     command: string;
-    person?: string;
+    person: string;
   }
 
   interface ChatView {

@@ -261,7 +261,8 @@ def check_keys(p256dh: str, auth: str) -> None:
 def _require_packages() -> None:
     if not is_installed():
         raise NoPush(
-            "this server cannot call browsers: packages are missing", help='install them: pip install "penstock[push]"'
+            "this server cannot call browsers: packages are missing",
+            help="install the extra push: pip install '.[push]' in a clone of Penstock",
         )
 
 

@@ -29,7 +29,7 @@ class ChatRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Digest of everything that the permission covers: the words of the command, and where it runs."""
     command: str
     """The command for people; it may be shortened."""
-    person: str = OWNER
+    person: str
     """Person who allowed it."""
 
 

@@ -29,6 +29,7 @@ from penstock.chat.people.rights import Right, check, is_owner, may_read, reader
 from penstock.chat.runs.service import Runs
 from penstock.chat.service.service import Sees, Service
 from penstock.chat.service.share_view import SHARED, MadeShare, view_of
+from penstock.chat.service.validation import depth_of
 from penstock.chat.store.database import free_bytes
 from penstock.chat.store.logins import Browser
 from penstock.chat.store.rows import ChatRow
@@ -296,7 +297,7 @@ class Api:
             allow=body.allow,
             home=body.home,
             id=body.id,
-            depth=max(body.depth, await depth_of_caller(request)),
+            depth=max(depth_of(body.depth), await depth_of_caller(request)),
             person=person_of(request).name,
             visibility=body.visibility,
         )

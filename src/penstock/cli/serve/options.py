@@ -84,7 +84,7 @@ def parser() -> Parser:
     add("--max-runs", type=whole_number(whole(1, MOST_RUNS)), default=runs, metavar="N", help=text)
     text = f"chats that there may be, of all machines (default {chats})"
     add("--max-chats", type=whole_number(whole(1, MOST_CHATS)), default=chats, metavar="N", help=text)
-    text = "send spans and metrics of turns to a collector of OpenTelemetry; needs pip install 'penstock[otel]'"
+    text = "send spans and metrics of turns to a collector of OpenTelemetry; needs the extra otel"
     add("--otel", action="store_true", help=text)
     text = "seconds after which a turn is stopped, without the time in which it waits for a person"
     add("--turn-timeout", type=number(SECONDS), metavar="S", help=text)
