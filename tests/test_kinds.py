@@ -137,7 +137,7 @@ def test_tool_results(agent: str, mode: str, detail: str) -> None:
     assert len(results) == 2
     mark = "–" if expected(agent, "tools")["agent"] in NO_STATUS else "✓"
     if agent in BARE:
-        assert results[0] == f"{mark} hi"
+        assert results[0].endswith("hi")
     elif detail == "normal":
         assert results[0] == f"{mark} hi"  # a short output is whole: the next lines have the files
         assert any(line.strip().startswith("README.md") for line in found)
