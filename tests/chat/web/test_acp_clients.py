@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import acp
 import pytest
 from acp import helpers, schema
+from pictures import png
 from serve_process import Serve
 from served import AGENTS, RECORDINGS, SECONDS, TESTS, held_and_asking
 from waiting import until
@@ -200,8 +202,9 @@ def test_a_server_that_is_killed_ends_its_turn(machine: Machine) -> None:
 
 
 def test_the_official_client_for_python(machine: Machine) -> None:
-    """A permission, a cancelled turn, the list, the settings and an error, all as its types want them."""
+    """A permission, pictures, a cancelled turn, the list, the settings and an error, all as its types want them."""
     editor = Editor()
+    loaded: list[str] = []
 
     async def work(conn: Any, process: Any) -> None:
         made = await conn.new_session(cwd=str(machine.root), mcp_servers=[])
@@ -209,8 +212,18 @@ def test_the_official_client_for_python(machine: Machine) -> None:
         answer = await conn.prompt(session_id=made.session_id, prompt=[helpers.text_block("permission")])
         assert (answer.stop_reason, editor.text()) == ("end_turn", "asked: once")
         assert answer.usage.total_tokens == 19
+        seeing = await conn.new_session(cwd=str(machine.root), mcp_servers=[])
+        loaded.append(seeing.session_id)
+        picture = b64encode(png()).decode()
+        file = helpers.resource_block(helpers.embedded_text_resource("file:///src/a.py", "print()\n"))
+        words = [helpers.text_block("See "), helpers.image_block(picture, "image/png"), file]
+        answer = await conn.prompt(session_id=seeing.session_id, prompt=words)
+        assert answer.stop_reason == "end_turn"
+        assert "print()\n" in editor.text(), "the agent, which repeats its prompt, has the file"
+        with pytest.raises(acp.RequestError, match="PNG, JPEG, GIF or WebP"):
+            await conn.prompt(session_id=seeing.session_id, prompt=[helpers.image_block("AAAA", "image/png")])
         listed = await conn.list_sessions(cwd=str(machine.root))
-        assert [it.session_id for it in listed.sessions] == [made.session_id]
+        assert {it.session_id for it in listed.sessions} == {made.session_id, seeing.session_id}
         waiting = await conn.new_session(cwd=str(machine.root), mcp_servers=[])
         asking = asyncio.create_task(conn.prompt(session_id=waiting.session_id, prompt=[helpers.text_block("wait")]))
         await asyncio.sleep(1)
@@ -221,6 +234,15 @@ def test_the_official_client_for_python(machine: Machine) -> None:
         assert caught.value.code == -32002
 
     machine.run(editor, "peer", work)
+    again = Editor()
+
+    async def load(conn: Any, process: Any) -> None:
+        await conn.load_session(cwd=str(machine.root), session_id=loaded[0], mcp_servers=[])
+
+    machine.run(again, "peer", load)
+    shown = [it.content for it in again.updates if it.session_update == "user_message_chunk"]
+    assert [it.type for it in shown] == ["text", "image", "text"]
+    assert (b64decode(shown[1].data), shown[2].text) == (png(), "\n[a.py]")
 
 
 VERSION = "2.4.0"
@@ -229,13 +251,15 @@ PROGRAM = TESTS / "support" / "acp_client.mjs"
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm")
 def test_the_official_client_for_javascript(machine: Machine) -> None:
-    """It gets the reply, the title and the reason to stop, and the same when it loads the session."""
+    """It sends a picture, gets the reply, the title and the reason to stop, and the same when it loads the session."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock" / "npm"
     folder = root / f"acp@{VERSION}"
     if not folder.exists():
         words = ["npm", "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--ignore-scripts"]
         subprocess.run([*words, f"@agentclientprotocol/sdk@{VERSION}"], check=True, capture_output=True, timeout=300)
-    words = ["node", str(PROGRAM), str(folder), str(machine.root), *machine.words()]
+    picture = machine.folder / "shot.png"
+    picture.write_bytes(png())
+    words = ["node", str(PROGRAM), str(folder), str(machine.root), str(picture), *machine.words()]
     done = subprocess.run(words, capture_output=True, text=True, env=machine.env, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -243,3 +267,4 @@ def test_the_official_client_for_javascript(machine: Machine) -> None:
     assert {"agent_thought_chunk", "tool_call", "tool_call_update", "user_message_chunk"} <= {*found["kinds"]}
     assert found["text"] == found["loaded"] == REPLY
     assert found["title"] == "Hello"
+    assert found["pictures"] == [b64encode(png()).decode()]

@@ -13,7 +13,7 @@ from penstock.chat.service.agents.offered import AgentView
 from penstock.chat.service.chats.chat_view import ChatView
 from penstock.cli.acp import settings
 from penstock.cli.acp.chats import ServerChats
-from penstock.cli.acp.content import prompt_text
+from penstock.cli.acp.content import given_prompt
 from penstock.cli.acp.parameters import (
     CancelRequest,
     Initialize,
@@ -47,6 +47,9 @@ from penstock.run import inside
 VERSION = 1
 """Version of the protocol."""
 
+MAX_LINE_BYTES = 32 * 1024 * 1024
+"""Bytes of the longest line: two of the largest pictures in base64, or ten photographs of a phone."""
+
 MAX_SESSIONS = 1000
 """Number of sessions that are open at once; an editor has a few."""
 
@@ -68,7 +71,7 @@ class AcpAgent:
         self._name = options.agent
         self._sessions: dict[str, Session] = {}
         self._prompts: dict[str | int, Session] = {}
-        self._peer = Peer(source, sink, self._request, self._notified)
+        self._peer = Peer(source, sink, self._request, self._notified, MAX_LINE_BYTES)
         self._chats = ServerChats(ServerLink(options))
         self._turns = SessionTurns(self._peer, self._chats)
         self._methods: dict[str, Callable[[Any], Work]] = {
@@ -129,7 +132,7 @@ class AcpAgent:
             "agentInfo": {"name": "penstock", "title": "Penstock", "version": __version__},
             "agentCapabilities": {
                 "loadSession": True,
-                "promptCapabilities": {"image": False, "audio": False, "embeddedContext": True},
+                "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
                 "mcpCapabilities": {"http": False, "sse": False},
                 "sessionCapabilities": sessions,
             },
@@ -294,14 +297,14 @@ class AcpAgent:
     def _prompt(self, params: Any) -> Work:
         given = read(params, PromptParams)
         session = self._require(given.session_id)
-        text = prompt_text(given.prompt)
+        prompt = given_prompt(given.prompt)
         if session.active is not None:
             raise RpcError(INVALID_REQUEST, "a prompt of this session is being answered; cancel it, or wait")
         active = session.active = Active()
 
         def work() -> dict[str, Any]:
             try:
-                return self._turns.answer(session, active, text)
+                return self._turns.answer(session, active, prompt)
             finally:
                 session.active = None
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
+from penstock.chat.history.entries import AttachedFile
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.agents.offered import AgentView
 from penstock.chat.service.chats.chat_view import ChatView
 from penstock.chat.web.schemas import About, TurnNumber
+from penstock.cli.acp.content import GivenPrompt
 from penstock.cli.acp.session import Session
 from penstock.cli.chats import ID, ChatList, SomeTurns
 from penstock.cli.serve.client import Rejected
 from penstock.cli.stdio.agents import AgentList, careful_level
 from penstock.cli.stdio.link import ServerLink, TurnStep
 from penstock.cli.stdio.peer import INTERNAL_ERROR, NOT_FOUND, RpcError
+from penstock.errors import PenstockError
 from penstock.run import inside
 
 PAGE_TURNS = 200
@@ -96,10 +101,25 @@ class ServerChats:
         if self._depth and self.find(session.id).allow != careful_level(session.agent):
             raise RpcError(INTERNAL_ERROR, "a person has changed the permission of this chat; begin another one")
 
-    def submit(self, id: str, text: str) -> int:
-        """Begin a turn of a chat, and return its number."""
-        key = uuid.uuid4().hex
-        return self._link.ask("POST", f"/api/chats/{id}/turns", TurnNumber, {"text": text}, key=key).turn
+    def submit(self, id: str, prompt: GivenPrompt) -> int:
+        """Begin a turn of a chat, and return its number. If it cannot begin, the server keeps none of its files."""
+        key, path = uuid.uuid4().hex, f"/api/chats/{id}/attachments"
+        files: list[str] = []
+        try:
+            for file in prompt.files:
+                named = f"{path}?name={quote(file.name, safe='')}"
+                files.append(self._link.upload(named, file.content, AttachedFile).id)
+            body = {"text": prompt.text, "attachments": files}
+            return self._link.ask("POST", f"/api/chats/{id}/turns", TurnNumber, body, key=key).turn
+        except PenstockError:
+            for file_id in files:
+                with suppress(PenstockError):  # those that are left are dropped after a day
+                    self._link.client().ask("DELETE", f"{path}/{file_id}", type(None))
+            raise
+
+    def file(self, id: str, file: AttachedFile) -> bytes:
+        """Return the bytes of a file of a message."""
+        return self._link.download(f"/api/chats/{id}/attachments/{file.id}")
 
     def stop(self, id: str, turn: int) -> None:
         """Stop a turn of a chat."""

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 from penstock.chat.history.frames import TurnView
+from penstock.chat.service.media import PICTURES
 from penstock.chat.web.doors.acp import form_of, is_permission, notice, stop_reason, usage_of
 from penstock.chat.web.doors.turn_fold import failure_text, question_text
 from penstock.cli.acp.chats import ServerChats
+from penstock.cli.acp.content import GivenPrompt
 from penstock.cli.acp.parameters import chosen_option, filled_in
 from penstock.cli.acp.session import Active, Session, ShownTurn
 from penstock.cli.console import notify
 from penstock.cli.serve.client import Rejected
-from penstock.cli.stdio.peer import INTERNAL_ERROR, Peer, RpcError
+from penstock.cli.stdio.peer import INTERNAL_ERROR, INVALID_PARAMS, Peer, RpcError
 from penstock.core.questions import REJECT, OpenQuestion
 from penstock.errors import PenstockError
+
+MAX_PICTURE_BYTES = 512 * 1024
+"""Bytes of the largest picture that is shown again: most screenshots have less."""
+
+MAX_PICTURES_BYTES = 16 * 1024 * 1024
+"""Bytes of all pictures of a session that are shown again: those of a long chat would keep an editor busy."""
 
 
 class SessionTurns:
@@ -31,22 +40,25 @@ class SessionTurns:
         self._peer = peer
         self._chats = chats
 
-    def answer(self, session: Session, active: Active, text: str) -> dict[str, Any]:
+    def answer(self, session: Session, active: Active, prompt: GivenPrompt) -> dict[str, Any]:
         """Answer a prompt, which is the answer to a question if one waits for it; return the result of the prompt.
 
         Raises:
-            RpcError: the turn failed, or cannot begin.
+            RpcError: the turn failed, or cannot begin; or the answer to a question has files.
         """
         if session.is_new:
             self._create(session)
         self._chats.check_depth(session)
+        if prompt.files and session.waiting is not None and session.waiting.shown.question is not None:
+            what = "the agent waits for an answer, which has no files; expected an answer in words"
+            raise RpcError(INVALID_PARAMS, what)
         waiting, session.waiting = session.waiting, None
         question = waiting.shown.question if waiting is not None else None
         if waiting is not None and question is not None:
             active.turn = waiting.shown.turn
             waiting.answered = question.id
             try:
-                is_answer = self._chats.answer(session.id, question.id, text)
+                is_answer = self._chats.answer(session.id, question.id, prompt.text)
             except Rejected:
                 session.waiting = waiting
                 raise
@@ -59,7 +71,7 @@ class SessionTurns:
             active.turn = None
         if active.cancelled.is_set():
             return {"stopReason": "cancelled"}
-        active.turn = self._chats.submit(session.id, text)
+        active.turn = self._chats.submit(session.id, prompt)
         self._say_held(session, active.turn)
         if active.cancelled.is_set():
             self._chats.stop(session.id, active.turn)
@@ -78,9 +90,11 @@ class SessionTurns:
 
     def replay(self, session: Session) -> None:
         """Show all turns of a session but the one that answers a prompt now."""
-        for turn in self._chats.turns(session.id):
+        turns = self._chats.turns(session.id)
+        pictures = _shown_pictures(turns)
+        for turn in turns:
             if session.active is None or session.active.turn != turn.turn:
-                self._replay(session, turn)
+                self._replay(session, turn, pictures)
 
     # --- a new chat ---
 
@@ -181,11 +195,11 @@ class SessionTurns:
                 self._peer.withdraw(asking[1])
         return True
 
-    def _replay(self, session: Session, turn: TurnView) -> None:
+    def _replay(self, session: Session, turn: TurnView, pictures: Collection[str]) -> None:
         """Show a turn of before. One that runs is shown so far, and then as it goes on."""
-        content = {"type": "text", "text": turn.prompt}
-        prompt = {"sessionUpdate": "user_message_chunk", "content": content, "messageId": f"t{turn.turn}.prompt"}
-        self._update(session, prompt)
+        for content in self._prompt(session, turn, pictures):
+            prompt = {"sessionUpdate": "user_message_chunk", "content": content, "messageId": f"t{turn.turn}.prompt"}
+            self._update(session, prompt)
         live = threading.Event()
         followed = ShownTurn(turn.turn, session.cwd)
 
@@ -207,6 +221,22 @@ class SessionTurns:
         else:
             threading.Thread(target=show, daemon=True).start()
             live.wait()
+
+    def _prompt(self, session: Session, turn: TurnView, pictures: Collection[str]) -> Iterator[dict[str, Any]]:
+        """Yield the message of a turn as blocks: its text, and each of its files as a picture, or by its name."""
+        files = turn.attachments or []
+        if turn.prompt or not files:
+            yield {"type": "text", "text": turn.prompt}
+        for file in files:
+            if file.id in pictures:
+                try:
+                    data = b64encode(self._chats.file(session.id, file)).decode()
+                except Rejected:  # it was removed meanwhile
+                    pass
+                else:
+                    yield {"type": "image", "data": data, "mimeType": file.media_type}
+                    continue
+            yield {"type": "text", "text": f"\n[{file.name}]"}
 
     # --- questions ---
 
@@ -276,3 +306,14 @@ class SessionTurns:
 
     def _update(self, session: Session, update: dict[str, Any]) -> None:
         self._peer.notify("session/update", {"sessionId": session.id, "update": update})
+
+
+def _shown_pictures(turns: Sequence[TurnView]) -> set[str]:
+    """Return the ids of the pictures that are shown again: the small ones, of which the newest come first."""
+    found, left = set(), MAX_PICTURES_BYTES
+    for turn in reversed(turns):
+        for file in turn.attachments or ():
+            if file.media_type in PICTURES and file.size <= min(MAX_PICTURE_BYTES, left):
+                found.add(file.id)
+                left -= file.size
+    return found

@@ -103,11 +103,12 @@ class ServerClient:
             UsageError: the token is not the server's, or the server rejects the request.
             TransportError: the server does not answer, or cannot do it now.
         """
-        data = self._answer(method, path, body, {} if key is None else {"Idempotency-Key": key})
-        try:
-            return msgspec.json.decode(data or b"null", type=kind)
-        except msgspec.DecodeError as error:
-            raise _silent(error) from error
+        data = None if body is None else msgspec.json.encode(body)
+        return _decoded(self._answer(method, path, data, {} if key is None else {"Idempotency-Key": key}), kind)
+
+    def upload(self, path: str, content: bytes, kind: type[Answer]) -> Answer:
+        """Send the bytes of a file, and return the answer as `ask`; raise its errors."""
+        return _decoded(self._answer("POST", path, content, {"Content-Type": "application/octet-stream"}), kind)
 
     def lines(self, path: str) -> Sequence[msgspec.Raw]:
         """Return the lines of an answer in NDJSON; raise the errors of `ask`."""
@@ -149,11 +150,11 @@ class ServerClient:
             "Content-Type": "application/json",
         }
 
-    def _answer(self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None) -> bytes:
+    def _answer(self, method: str, path: str, body: bytes | None = None, more: dict[str, str] | None = None) -> bytes:
+        """Return the body of an answer; `more`: headers besides those of every request, or in their place."""
         connection = self._connection(SECONDS)
         try:
-            data = None if body is None else msgspec.json.encode(body)
-            connection.request(method, path, data, {**self._headers(), **(headers or {})})
+            connection.request(method, path, body, {**self._headers(), **(more or {})})
             response = connection.getresponse()
             data = response.read(MAX_ANSWER_BYTES)
         except (OSError, http.client.HTTPException) as error:
@@ -193,6 +194,13 @@ def _token(file: Path | None) -> str:
         what = f"the server has the token of its environment ({TOKEN_VARIABLE})"
         raise UsageError(what, help="set the variable here as well, or name --token-file")
     return read_token(file)
+
+
+def _decoded(data: bytes, kind: type[Answer]) -> Answer:
+    try:
+        return msgspec.json.decode(data or b"null", type=kind)
+    except msgspec.DecodeError as error:
+        raise _silent(error) from error
 
 
 def _silent(error: Exception) -> TransportError:

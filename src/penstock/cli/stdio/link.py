@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -92,10 +92,21 @@ class ServerLink:
             UsageError: the server rejects it.
             TransportError: the server does not answer in time.
         """
+        return self._patiently(lambda client: client.ask(method, path, kind, body, key=key))
+
+    def upload(self, path: str, content: bytes, kind: type[Answer]) -> Answer:
+        """Return the answer to an upload; it may be repeated, and raises the errors of `ask`."""
+        return self._patiently(lambda client: client.upload(path, content, kind))
+
+    def download(self, path: str) -> bytes:
+        """Return the bytes of a file; raise the errors of `ask`."""
+        return self._patiently(lambda client: b"".join(client.download(path)))
+
+    def _patiently(self, request: Callable[[ServerClient], Answer]) -> Answer:
         end, pause = time.monotonic() + PATIENCE_SECONDS, PAUSE_SECONDS
         while True:
             try:
-                return self.client().ask(method, path, kind, body, key=key)
+                return request(self.client())
             except TransportError:
                 if time.monotonic() > end:
                     raise

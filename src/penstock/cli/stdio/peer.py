@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,6 +17,14 @@ from penstock.errors import PenstockError
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """Bytes of the longest line: the largest prompt has 512 KiB, and JSON may write a byte as six characters."""
+
+HEAD = re.compile(
+    rb'\s*\{(?:\s*"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*,)*\s*"id"\s*:\s*(-?\d{1,18}|"[^"\\]{1,100}")\s*[,}]'
+)
+"""Pattern of the beginning of a request up to its id, as the packages of the protocols write it."""
+
+HEAD_BYTES = 1024
+"""Bytes of a line that is too long in which its id is searched for."""
 
 MAX_REQUESTS = 100
 """Number of requests of the client that are answered at once. An editor has a few."""
@@ -28,6 +37,13 @@ NOT_FOUND = -32002
 
 Work = Callable[[], Any]
 """Rest of a request, which may take long; it returns the result."""
+
+
+class LongLine(NamedTuple):
+    """Line that is too long to be read."""
+
+    id: str | int | None
+    """Id of its request, if the line begins with it."""
 
 
 class RpcError(PenstockError):
@@ -66,12 +82,14 @@ class Peer:
         sink: int,
         request: Callable[[str | int, str, Any], Work],
         notification: Callable[[str, Any], None],
+        most: int = MAX_LINE_BYTES,
     ) -> None:
-        """`source` and `sink`: file descriptors to read from and to write to."""
+        """`source` and `sink`: file descriptors to read from and to write to. `most`: bytes of the longest line."""
         self._source = source
         self._sink = sink
         self._request = request
         self._notification = notification
+        self._most = most
         self._writing = threading.Lock()
         self._asked: dict[int, Future[Any]] = {}
         self._last = 0
@@ -82,8 +100,9 @@ class Peer:
         """Handle the lines of the client until there are no more, or the client is gone."""
         try:
             for line in self._lines():
-                if line is None:
-                    self._fail(None, RpcError(INVALID_REQUEST, f"a line has at most {MAX_LINE_BYTES:,} bytes"))
+                if isinstance(line, LongLine):
+                    what = f"the message is too large; expected at most {self._most:,} bytes in one line"
+                    self._fail(line.id, RpcError(INVALID_REQUEST, what))
                 elif line.strip():
                     self._handle(line)
         except ClientGone:
@@ -116,23 +135,25 @@ class Peer:
 
     # --- lines ---
 
-    def _lines(self) -> Iterator[bytes | None]:
-        """Yield the lines; None for one that is too long."""
+    def _lines(self) -> Iterator[bytes | LongLine]:
+        """Yield the lines. Of one that is too long, nothing but its beginning is kept."""
         rest = bytearray()
-        is_too_long = False
+        long: LongLine | None = None
         while data := os.read(self._source, READ_BYTES):
             *lines, last = data.split(b"\n")
             for line in lines:
                 rest += line
-                yield None if is_too_long or len(rest) > MAX_LINE_BYTES else bytes(rest)
+                yield long or (_long(rest) if len(rest) > self._most else bytes(rest))
                 rest.clear()
-                is_too_long = False
+                long = None
             rest += last
-            if len(rest) > MAX_LINE_BYTES:
-                is_too_long = True
+            if long is not None:
                 rest.clear()
-        if is_too_long or rest:
-            yield None if is_too_long else bytes(rest)
+            elif len(rest) > self._most:
+                long = _long(rest)
+                rest.clear()
+        if long is not None or rest:
+            yield long or bytes(rest)
 
     def _handle(self, line: bytes) -> None:
         try:
@@ -214,6 +235,14 @@ class Peer:
                     data = data[os.write(self._sink, data) :]
             except OSError:
                 raise ClientGone from None
+
+
+def _long(line: bytearray) -> LongLine:
+    found = HEAD.match(bytes(line[:HEAD_BYTES]))
+    try:
+        return LongLine(None if found is None else msgspec.json.decode(found[1], type=str | int))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return LongLine(None)
 
 
 def _decoded(line: bytes) -> Any:

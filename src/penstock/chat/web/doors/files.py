@@ -37,12 +37,36 @@ def data_of(url: str, name: str) -> GivenFile:
     if found is None:
         raise Invalid("addresses of files are not fetched", expected="the file itself, as a data: URL")
     rest = url[found.end() :]
+    if found[3]:
+        return base64_file(rest, name)
     if len(rest) > 4 * MAX_BYTES:
         raise _too_large(len(rest))
+    return checked_file(unquote_to_bytes(rest), name)
+
+
+def base64_file(data: str, name: str) -> GivenFile:
+    """Return the file that is given in base64.
+
+    Raises:
+        Invalid: it is not base64, or empty.
+        ContentTooLarge: it is too large, or a picture with too many pixels.
+    """
+    if len(data) > 4 * MAX_BYTES:
+        raise _too_large(len(data))
     try:
-        content = b64decode(rest, validate=True) if found[3] else unquote_to_bytes(rest)
-    except (binascii.Error, ValueError, UnicodeError) as error:
-        raise Invalid("a file of the message is not base64", expected="a data: URL in base64") from error
+        content = b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Invalid("a file of the message is not base64", expected="its bytes in base64") from error
+    return checked_file(content, name)
+
+
+def checked_file(content: bytes, name: str) -> GivenFile:
+    """Return a file of a message.
+
+    Raises:
+        Invalid: it is empty.
+        ContentTooLarge: it is too large, or a picture with too many pixels.
+    """
     if not content:
         raise Invalid("a file of the message is empty", expected="a file with content")
     if len(content) > MAX_BYTES:
