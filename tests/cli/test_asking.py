@@ -209,10 +209,10 @@ def test_what_follows_a_wrong_answer_is_dropped(sit_down: Callable[..., Person])
     person.prompts(1)
     person.type(b"what?\ny\n")
     person.prompts(2)
-    assert '"what?" is not one of the answers; type 1-3, y, a or n.\n' in person.seen
+    assert '"what?" is not one of the answers; type 1-4, y, a or n.\n' in person.seen
     person.type(b"\n")
     person.prompts(3)
-    assert "nothing was typed; type 1-3, y, a or n.\n" in person.seen
+    assert "nothing was typed; type 1-4, y, a or n.\n" in person.seen
     person.type(b"n\n")
     assert person.end() == 0
     assert "[asks] no" in person.seen
@@ -224,11 +224,12 @@ def test_what_follows_a_wrong_answer_is_dropped(sit_down: Callable[..., Person])
     ("typed", "chosen"),
     [
         (b"1\n", "once"),
-        (b"2\n", "session"),
-        (b"3\n", "no"),
+        (b"2\n", "once"),  # Penstock allows this command again, the agent is not asked to
+        (b"3\n", "session"),
+        (b"4\n", "no"),
         (b"y\n", "once"),
         (b"Yes\n", "once"),
-        (b"a\n", "session"),
+        (b"a\n", "once"),
         (b"n\n", "no"),
         (b"leave it\n", "no"),
         (b"\x04", "no"),
@@ -266,14 +267,22 @@ def test_the_question_is_on_stderr_if_the_output_goes_elsewhere(
         person = sit_down("1 question", "--to=ndjson", stdout=file.fileno())
         person.let_it_ask()
         person.prompts(1)
-        shown = "penstock: asks asks to run a command: rm -rf build\n  1. Do it\n  2. Allow for this session\n"
+        shown = (
+            "penstock: asks asks to run a command: rm -rf build\n  1. Do it\n"
+            "  2. Allow this command for the session\n  3. Allow for this session (more than this)\n"
+        )
         assert shown in person.seen
         person.type(b"y\n")
         assert person.end() == 0
     events = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     assert [event["option"] for event in events if event["type"] == "question_answered"] == ["once"]
     [asked] = [event for event in events if event["type"] == "question_asked"]
-    assert [option["kind"] for option in asked["options"]] == ["allow_once", "allow_always", "reject_once"]
+    assert [option["kind"] for option in asked["options"]] == [
+        "allow_once",
+        "allow_always",
+        "allow_always",
+        "reject_once",
+    ]
     assert asked["ask"] == "command"
 
 

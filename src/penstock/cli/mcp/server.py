@@ -58,6 +58,9 @@ MAX_PROGRESS_CHARS = 200
 LEAVE_SECONDS = 10.0
 """Seconds to stop what is being answered when the client has gone. The server stops what is left then."""
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals by which a client or a terminal ends the server."""
+
 
 class Call:
     """Call of a tool that is being answered."""
@@ -101,17 +104,22 @@ class ToolServer:
 
     def serve(self) -> None:
         """Answer the client until it has gone. What it was waiting for is stopped; what it only started goes on."""
-        # Some clients end their servers by a signal, without closing stdin first.
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.default_int_handler)
-        with contextlib.suppress(KeyboardInterrupt):
-            self._peer.serve()
-        # The next signal of an impatient client does not end this before its turns are stopped.
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-        for call in list(self._calls.values()):
-            call.cancel()
-        self._peer.wait(LEAVE_SECONDS)
+        before = {number: signal.getsignal(number) for number in ENDING}
+        try:
+            # Some clients end their servers by a signal, without closing stdin first.
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.default_int_handler)
+            with contextlib.suppress(KeyboardInterrupt):
+                self._peer.serve()
+            # The next signal of an impatient client does not end this before its turns are stopped.
+            for number in ENDING:
+                signal.signal(number, signal.SIG_IGN)
+            for call in list(self._calls.values()):
+                call.cancel()
+            self._peer.wait(LEAVE_SECONDS)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     # --- the protocol ---
 
