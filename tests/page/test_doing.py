@@ -175,19 +175,23 @@ def test_trust_that_is_not_given(own_server: Callable[..., Server], devices: Cal
 
 
 def test_rename_and_settings(at: Open, server: Server) -> None:
-    """A chat gets another title, model and permission, and the list says so."""
+    """A chat gets another title, model, effort and permission, and the list says so."""
     thread = at("peer")
+    server.ask("PATCH", f"/api/chats/{thread.chat}", {"effort": "low"})
+    thread.go(thread.chat)
     thread.button("Chat menu").click()
     thread.page.get_by_role("menuitem", name="Rename and settings").click()
     dialog = thread.page.get_by_role("dialog", name="This chat")
     dialog.get_by_label("Title").fill("A <b>better</b> name")
     dialog.get_by_label("Model").fill("opus")
+    expect(dialog.get_by_label("Effort")).to_have_value("low")
+    dialog.get_by_label("Effort").fill(" high ")
     dialog.get_by_label("Edits files").check()
     dialog.get_by_role("button", name="Save").click()
     expect(thread.page.get_by_role("heading", level=1)).to_have_text("A <b>better</b> name")
     expect(thread.page.locator(f"[data-chat='{thread.chat}'] .entry-title")).to_have_text("A <b>better</b> name")
     chat = server.ask("GET", f"/api/chats/{thread.chat}")
-    assert (chat["model"], chat["allow"]) == ("opus", "edits")
+    assert (chat["model"], chat["effort"], chat["allow"]) == ("opus", "high", "edits")
 
 
 def test_a_chat_is_deleted_while_another_tab_shows_it(at: Open, server: Server) -> None:

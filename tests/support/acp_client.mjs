@@ -28,7 +28,10 @@ await client({ name: "tests" })
     await connection.request(methods.agent.initialize, { protocolVersion: PROTOCOL_VERSION, clientCapabilities: {} });
     const { sessionId } = await connection.request(methods.agent.session.new, { cwd, mcpServers: [] });
     const data = readFileSync(picture).toString("base64");
-    const prompt = [{ type: "text", text: "Hello" }, { type: "image", data, mimeType: "image/png" }];
+    const prompt = [
+      { type: "text", text: "Hello" },
+      { type: "image", data, mimeType: "image/png" },
+    ];
     found.result = await connection.request(methods.agent.session.prompt, { sessionId, prompt });
     await settled();
     shown_as = "loaded";

@@ -23,6 +23,9 @@ CONFIG = """
 [agents.mine]
 command = ["mine", "--resume={session_id}"]
 
+[agents.thinking]
+command = ["mine", "--effort={effort}"]
+
 [agents.once]
 command = ["nowhere"]
 
@@ -385,3 +388,37 @@ def test_the_level_of_programs(tmp_path: Path, name: str, level: str | None) -> 
     """A program gets the freest level at which an agent changes nothing unasked; some agents have none."""
     agents = Agents(settings.load({}, str(tmp_path)), {"PATH": ""})
     assert agents.careful_level(name) == level
+
+
+@pytest.mark.parametrize(
+    ("name", "efforts"),
+    [
+        ("claude", ["low", "medium", "high", "xhigh", "max"]),
+        ("ccs/work", ["low", "medium", "high", "xhigh", "max"]),
+        ("codex", ["low", "medium", "high"]),
+        ("thinking", ["low", "medium", "high"]),
+        ("gemini", []),
+        ("mine", []),
+        ("spoken", []),
+        ("elsewhere", []),
+    ],
+)
+def test_levels_of_effort(agents: Agents, name: str, efforts: list[str]) -> None:
+    """Those of the agent's facts; the usual ones if its model decides; none if it has none, or nobody knows them."""
+    assert agents.efforts(name) == efforts
+    agents.check_effort(name, None)
+    for effort in efforts:
+        agents.check_effort(name, effort)
+
+
+@pytest.mark.parametrize(("name", "effort"), [("claude", "minimal"), ("gemini", "low"), ("mine", "low"), ("kilo", "x")])
+def test_an_effort_that_an_agent_lacks(agents: Agents, name: str, effort: str) -> None:
+    """The error says what is possible."""
+    with pytest.raises(Invalid, match=r"has no levels? of effort.*expected (null|one of low)"):
+        agents.check_effort(name, effort)
+
+
+@pytest.mark.parametrize("name", ["codex", "thinking", "spoken", "elsewhere"])
+def test_an_effort_that_the_model_or_another_machine_may_have(agents: Agents, name: str) -> None:
+    """A word that nobody here can judge is accepted."""
+    agents.check_effort(name, "ultra")

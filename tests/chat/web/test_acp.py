@@ -34,6 +34,11 @@ adapter = "claude"
 command = ["{sys.executable}", "-S", "{TESTS / "support" / "acp_chooser.py"}"]
 protocol = "acp"
 
+[agents.thinker]
+command = ["sh", "-c", 'echo "$@" >> EFFORTS; exec {sys.executable} -S {PLAYER} {RECORDINGS / "text"} --speed=0', "sh",
+  "--effort={{effort}}"]
+adapter = "claude"
+
 [agents.held]
 command = ["{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS / "thinktools"}", "--speed=0", "--hold=38:HELD"]
 adapter = "claude"
@@ -45,7 +50,8 @@ REPLY: str = json.loads((RECORDINGS / "thinktools" / "expected.json").read_text(
 def gateway(tmp_path_factory: pytest.TempPathFactory, page: Path) -> Iterator[Gateway]:
     """A gateway with more agents."""
     folder = tmp_path_factory.mktemp("acp")
-    (folder / "agents.toml").write_text(AGENTS + MORE.replace("HELD", str(folder / "go")))
+    more = MORE.replace("HELD", str(folder / "go")).replace("EFFORTS", str(folder / "efforts"))
+    (folder / "agents.toml").write_text(AGENTS + more)
     made = Gateway(folder, page, ping=0.1)
     yield made
     made.close()
@@ -425,6 +431,62 @@ def test_a_message_that_cannot_begin_leaves_no_files(gateway: Gateway, editor: A
         error = editor.fail("session/prompt", sessionId=session, prompt=prompt)
         assert (error["code"], error["data"]["reason"]) == (-32602, "content_too_large")
     assert gateway.call(gateway.store.list_attachments(session)) == []
+
+
+def test_the_effort_is_that_of_the_chat(gateway: Gateway) -> None:
+    """A level from the list reaches the agent, from the next turn on; the API and the editor show the same one."""
+    editor, seen = another(gateway, "thinker"), gateway.folder / "efforts"
+    made = editor.ask("session/new", cwd=str(gateway.root), mcpServers=[])
+    session, option = made["sessionId"], made["configOptions"][1]
+    assert (option["id"], option["category"], option["currentValue"]) == ("effort", "thought_level", "default")
+    assert [it["value"] for it in option["options"]] == ["default", "low", "medium", "high"]
+    acp.SessionConfigOptionSelect.model_validate(option)
+
+    def choose(value: str) -> Any:
+        chosen = {"sessionId": session, "configId": "effort", "value": value}
+        found = editor.ask("session/set_config_option", **chosen)["configOptions"]
+        return next(it["currentValue"] for it in found if it["id"] == "effort")
+
+    for value in ("turbo", "", "--help", "null"):
+        chosen = {"sessionId": session, "configId": "effort", "value": value}
+        assert editor.fail("session/set_config_option", **chosen)["code"] == -32602
+    assert choose("high") == "high"
+    assert editor.prompt(session, "Hello")["stopReason"] == "end_turn"
+    assert choose("low") == "low"
+    assert editor.prompt(session, "Hello")["stopReason"] == "end_turn"
+    assert choose("default") == "default"
+    assert editor.prompt(session, "Hello")["stopReason"] == "end_turn"
+    assert seen.read_text().splitlines() == ["--effort=high", "--effort=low", ""]
+    with gateway.client() as page:
+        path = f"/api/chats/{session}"
+        assert page.get(path).json()["effort"] is None
+        assert page.patch(path, json={"effort": "xhigh"}).json()["effort"] == "xhigh"
+    found = editor.ask("session/load", sessionId=session, cwd=str(gateway.root), mcpServers=[])["configOptions"][1]
+    assert (found["currentValue"], found["options"][-1]["value"]) == ("xhigh", "xhigh")
+    editor.close()
+
+
+@pytest.mark.parametrize(
+    ("agent", "effort"),
+    [
+        ("claude", "turbo"),
+        ("gemini", "high"),
+        ("claude", "--help"),
+        ("claude", ""),
+        ("claude", 7),
+        ("scripted", "high"),
+    ],
+)
+def test_an_effort_that_an_agent_does_not_have(gateway: Gateway, agent: str, effort: object) -> None:
+    """It is an error at once, and not in the next turn; no chat is made, and one that exists stays as it is."""
+    with gateway.client() as one:
+        before = len(one.get("/api/chats").json()["chats"])
+        assert one.post("/api/chats", json={"agent": agent, "effort": effort}).status_code == 400
+        assert len(one.get("/api/chats").json()["chats"]) == before
+        chat = one.post("/api/chats", json={"agent": agent}).json()["id"]
+        assert one.patch(f"/api/chats/{chat}", json={"effort": effort}).status_code == 400
+        assert one.get(f"/api/chats/{chat}").json()["effort"] is None
+        one.delete(f"/api/chats/{chat}")
 
 
 def test_hostile_lines(gateway: Gateway, editor: AcpClient) -> None:

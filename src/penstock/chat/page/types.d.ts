@@ -29,6 +29,7 @@ declare namespace Api {
     install?: string | null;
     models?: Array<string>;
     reason?: string | null;
+    efforts?: Array<string>;
   }
 
   interface AnswerBody {
@@ -125,6 +126,7 @@ declare namespace Api {
     pinned?: boolean;
     archived?: boolean;
     budget?: number | null;
+    effort?: string | null;
   }
 
   interface ChatRule {
@@ -150,6 +152,7 @@ declare namespace Api {
     budget: number | null;
     spent: number;
     rules: Array<ChatRule>;
+    effort: string | null;
     used_at: number;
     state: "idle" | "queued" | "running";
     asks: boolean;
@@ -439,6 +442,7 @@ declare namespace Api {
     id?: string | null;
     depth?: number;
     visibility?: "private" | "team";
+    effort?: string | null;
   }
 
   interface NewLink {

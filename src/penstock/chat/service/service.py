@@ -54,6 +54,7 @@ from penstock.chat.service.validation import (
     check_max_chats,
     check_max_turns,
     depth_of,
+    effort_of,
     key_of,
     made_title,
     model_of,
@@ -368,6 +369,7 @@ class Service:
         id: str | None = None,
         person: str = OWNER,
         visibility: Visibility = "private",
+        effort: str | None = None,
     ) -> ChatView:
         """Create a chat. Its default directory is the first root; its default agent is that of the service.
 
@@ -381,7 +383,9 @@ class Service:
             StoreFailed: the chat cannot be kept.
         """
         self._require_open()
+        effort = effort_of(effort)
         place = await self.places.choose(home, agent, cwd, model_of(model))
+        self.agents.check_effort(place.agent, effort)
         self._require_open()
         check_max_chats(len(self._chats), self.limits.max_chats)
         if id is not None and self._chats.get(chat_id_of(id)) is not None:
@@ -399,6 +403,7 @@ class Service:
             depth=depth_of(depth),
             person=person,
             visibility=visibility_of(visibility),
+            effort=effort,
         )
         return view_of(await self._chats.create(row), self._shared.this_node)
 
@@ -419,12 +424,14 @@ class Service:
             "allow": allow_of,
             "visibility": visibility_of,
             "heartbeat": self._heartbeat,
+            "effort": effort_of,
         }
         values = {
             name: checks[name](value) if name in checks else setting_of(name, value) for name, value in changes.items()
         }
         if "model" in values and values["model"] is None and self.agents.needs_model(chat.row.agent):
             raise Invalid(f"{chat.row.agent} needs the name of a model", expected='"model"')
+        self.agents.check_effort(chat.row.agent, values.get("effort"))
         if "heartbeat" in values and values["heartbeat"] != chat.row.heartbeat:
             values["heartbeat_since"] = self._shared.now()
         await chat.log.change(lambda row: ChatChanges(**values))

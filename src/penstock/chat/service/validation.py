@@ -186,6 +186,23 @@ def model_of(model: Any) -> str | None:
         raise Invalid(error.what, expected=error.expected) from error
 
 
+def effort_of(effort: Any) -> str | None:
+    """Return the checked level of effort, which no agent reads as an option; None for the agent's own choice.
+
+    Raises:
+        Invalid: it is not a word.
+    """
+    if effort is None:
+        return None
+    if not isinstance(effort, str):
+        raise Invalid("a level of effort is a word")
+    whole(effort, "the level of effort")
+    try:
+        return checked(Request(prompt="…", effort=effort)).effort
+    except UsageError as error:
+        raise Invalid(error.what, expected=error.expected) from error
+
+
 def setting_of(name: str, value: Any) -> Any:
     """Return the value of a field of `ChatSettings` that has no check of its own: of its type, and not too large.
 

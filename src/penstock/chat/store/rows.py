@@ -63,6 +63,8 @@ class ChatFields(msgspec.Struct, frozen=True):
     """US dollars that its turns have cost, as far as their agents report it."""
     rules: list[ChatRule] = []
     """Commands that its agent may run without a question, wherever it asks."""
+    effort: str | None = None
+    """Level of effort of its model, by the agent's own word; None for the agent's own choice."""
 
 
 class ChatRow(ChatFields, frozen=True):
@@ -89,6 +91,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     pinned: bool | UnsetType = UNSET
     archived: bool | UnsetType = UNSET
     budget: float | UnsetType | None = UNSET
+    effort: str | UnsetType | None = UNSET
 
     def fields(self) -> dict[str, Any]:
         """Return the values that are set, by their names."""

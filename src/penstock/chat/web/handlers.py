@@ -300,6 +300,7 @@ class Api:
             depth=max(depth_of(body.depth), await depth_of_caller(request)),
             person=person_of(request).name,
             visibility=body.visibility,
+            effort=body.effort,
         )
         return _json(made, 201, {"Location": f"/api/chats/{made.id}"})
 

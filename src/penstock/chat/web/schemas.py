@@ -112,6 +112,8 @@ class NewChat(Body, frozen=True):
     """Number of agents above that of the chat, if an agent asks for it."""
     visibility: Visibility = "private"
     """Who sees it besides the person who begins it and the owners."""
+    effort: str | None = None
+    """Level of effort of the model, by the agent's own word."""
 
 
 class Changes(ChatSettings, Body, frozen=True, kw_only=True):

@@ -187,7 +187,7 @@ class AcpAgent:
             return session
         chat = self._chats.find(id)
         session = Session(id, chat.cwd, chat.agent, chat.allow, chat.model, is_new=False)
-        session.title = chat.title
+        session.title, session.effort = chat.title, chat.effort
         self._keep(session)
         return session
 
@@ -247,7 +247,7 @@ class AcpAgent:
         return session
 
     def _options(self, session: Session, agents: list[AgentView]) -> list[Any]:
-        return settings.listed(agents, session.agent, session.model, session.allow, is_new=session.is_new)
+        return settings.listed(agents, session)
 
     def _settings(self, session: Session, agents: list[AgentView]) -> dict[str, Any]:
         options = self._options(session, agents)
@@ -285,12 +285,13 @@ class AcpAgent:
         if option == settings.AGENT:
             view = agent_of(agents, value)
             session.allow = careful_level(value)
-            session.agent, session.model = value, view.models[0] if view.models else None
+            session.agent, session.model, session.effort = value, view.models[0] if view.models else None, None
             return
-        name = "model" if option == settings.MODEL else "allow"
+        name = {settings.MODEL: "model", settings.EFFORT: "effort", settings.LEVEL: "allow"}[option]
+        chosen = None if option == settings.EFFORT and value == settings.OWN_EFFORT else value
         if not session.is_new:
-            self._chats.change(session.id, name, value)
-        setattr(session, name, value)
+            self._chats.change(session.id, name, chosen)
+        setattr(session, name, chosen)
 
     # --- turns ---
 

@@ -68,6 +68,8 @@ class ServerChats:
         """
         body: dict[str, Any] = {"id": session.id, "agent": session.agent, "cwd": session.cwd}
         body |= {"model": session.model, "allow": session.allow, "depth": self._depth}
+        if session.effort is not None:
+            body["effort"] = session.effort
         try:
             return self._link.ask("POST", "/api/chats", ChatView, body)
         except Rejected as error:
@@ -79,7 +81,7 @@ class ServerChats:
         """Let agents work in a directory, because a person trusts it."""
         self._link.ask("POST", "/api/workspaces", dict[str, Any], {"path": directory})
 
-    def change(self, id: str, name: str, value: str) -> None:
+    def change(self, id: str, name: str, value: str | None) -> None:
         """Change a setting of a chat."""
         self._link.ask("PATCH", f"/api/chats/{id}", ChatView, {name: value})
 

@@ -38,6 +38,8 @@ class Session:
         self.agent = agent
         self.allow = allow
         self.model = model
+        self.effort: str | None = None
+        """Level of effort; None for the agent's own choice."""
         self.is_new = is_new
         self.is_open: bool = True
         """False once it was closed, or opened anew."""

@@ -1,20 +1,24 @@
-"""Settings of a session that a client can show and change: agent, model and level of permission."""
+"""Settings of a session that a client can show and change: agent, model, effort and level of permission."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.adapter import Allow
 from penstock.chat.service.agents.offered import AgentView
+from penstock.cli.acp.session import Session
 from penstock.cli.stdio.agents import CAREFUL
 
-AGENT, MODEL, LEVEL = "agent", "model", "permission"
+AGENT, MODEL, EFFORT, LEVEL = "agent", "model", "effort", "permission"
 """Ids of the settings."""
 
+OWN_EFFORT = "default"
+"""Value of the effort that the agent chooses itself."""
 
-def listed(agents: Sequence[AgentView], agent: str, model: str | None, allow: Allow, *, is_new: bool) -> list[Any]:
+
+def listed(agents: Sequence[AgentView], session: Session) -> list[Any]:
     """Return all settings of a session; only a new one can get another agent."""
+    agent, model, allow, is_new = session.agent, session.model, session.allow, session.is_new
     view = next((one for one in agents if one.name == agent), None)
     if view is not None and allow == "default":
         allow = view.default_allow
@@ -25,6 +29,12 @@ def listed(agents: Sequence[AgentView], agent: str, model: str | None, allow: Al
         current = model or models[0]
         values = [current, *(one for one in models if one != current)]
         found.append(_select(MODEL, "Model", "model", current, [(one, one, "") for one in values]))
+    efforts = view.efforts if view is not None else []
+    effort = session.effort
+    if efforts or effort is not None:
+        known = [*efforts] if effort is None or effort in efforts else [*efforts, effort]
+        offered = [(OWN_EFFORT, "Default", "The agent's own choice"), *((one, one, "") for one in known)]
+        found.append(_select(EFFORT, "Effort", "thought_level", effort or OWN_EFFORT, offered))
     levels = [
         (level.allow, level.label, level.text)
         for level in (view.allows if view is not None else [])

@@ -79,6 +79,7 @@ function SavedForm({ save, children }) {
 function Settings({ chat }) {
   const [title, setTitle] = useState(chat.title ?? "");
   const [model, setModel] = useState(chat.model ?? "");
+  const [effort, setEffort] = useState(chat.effort ?? "");
   const [allow, setAllow] = useState(chat.allow);
   const [budget, setBudget] = useState(chat.budget === null ? "" : String(chat.budget));
   const save = async () => {
@@ -86,12 +87,14 @@ function Settings({ chat }) {
     const changes = {};
     if (title.trim() !== (chat.title ?? "")) changes.title = title.trim();
     if (model.trim() !== (chat.model ?? "")) changes.model = model.trim() || null;
+    if (effort.trim() !== (chat.effort ?? "")) changes.effort = effort.trim() || null;
     if (allow !== chat.allow) changes.allow = allow;
     const most = budget.trim() ? Number(budget) : null;
     if (most !== chat.budget) changes.budget = most;
     if (Object.keys(changes).length) await changeChat(chat.id, changes);
   };
   const agent = agentOf(chat.agent);
+  const efforts = agent?.efforts ?? [];
   const current = levelOf(agent, allow);
   const machine = machineOf(chat);
   const level = (/** @type {Api.Level} */ it) =>
@@ -121,6 +124,21 @@ function Settings({ chat }) {
           onInput=${withValue(setModel)}
         />
       </label>
+      ${
+        (efforts.length > 0 || chat.effort) &&
+        html`<label class="row">
+          <span>Effort</span>
+          <input
+            value=${effort}
+            list="efforts"
+            placeholder="The agent's own choice"
+            spellcheck=${false}
+            autocapitalize="off"
+            onInput=${withValue(setEffort)}
+          />
+          <datalist id="efforts">${efforts.map((it) => html`<option key=${it} value=${it}></option>`)}</datalist>
+        </label>`
+      }
       <label class="row">
         <span>Budget</span>
         <input

@@ -121,6 +121,7 @@ class Starter:
             files=given.files,
             session_id=chat.session_id if self.agents.resumes(chat.agent) and not loses else None,
             model=chat.model,
+            effort=chat.effort,
             ask=True,
             allow=chat.allow,
             max_cost=max_cost if "max_cost" in features else None,

@@ -28,6 +28,9 @@ OLLAMA = "ollama"
 NOT_BY_NAME = frozenset({"acp", "generic"})
 """Adapters that read any program. A chat uses an agent with a name: a request never chooses the program to start."""
 
+USUAL_EFFORTS = ("low", "medium", "high")
+"""Levels of effort that are offered if the model decides which there are: those that most of them have."""
+
 _PROFILE = re.compile(r"ccs/[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -90,6 +93,8 @@ class AgentView(msgspec.Struct, frozen=True, omit_defaults=True):
     """Models that can be chosen, if the agent lists them."""
     reason: str | None = None
     """Reason why it is not available, unless its program is just not installed."""
+    efforts: list[str] = []
+    """Levels of effort to offer, the least first. A model may have others."""
 
 
 class Agents:
@@ -185,6 +190,31 @@ class Agents:
         """Return whether an agent has no default model."""
         return name == OLLAMA and self._ollama is not None
 
+    def efforts(self, name: str) -> list[str]:
+        """Return the levels of effort to offer, the least first; none if they are unknown, or there are none."""
+        entry = registry.AGENTS.get(name.partition("/")[0])
+        if entry is None:
+            return (
+                [*USUAL_EFFORTS] if any("{effort}" in word for word in self._config.agent(name).command or ()) else []
+            )
+        has_levels = "effort" in entry.routes[entry.default_name(can_answer=True)].features
+        return [*(entry.efforts or USUAL_EFFORTS)] if has_levels else []
+
+    def check_effort(self, name: str, effort: str | None) -> None:
+        """Check that an agent can have a level of effort, as far as its facts and the configuration decide it.
+
+        Raises:
+            Invalid: it has no levels, or not this one.
+        """
+        if effort is None:
+            return
+        entry, own = registry.AGENTS.get(name.partition("/")[0]), self._config.agent(name)
+        levels = self.efforts(name)
+        if not levels and (entry is not None or (own.command is not None and own.protocol != "acp")):
+            raise Invalid(f"{name} has no levels of effort", expected="null")
+        if entry is not None and entry.efforts and effort not in levels:
+            raise Invalid(f"{name} has no level of effort {effort!r}", expected="one of " + ", ".join(levels))
+
     def blocked(self, name: str) -> str | None:
         """Return the reason if an untrusted project file configures this agent, else None."""
         setting = launch.project_setting(name, self._config)
@@ -267,7 +297,10 @@ class Agents:
             installed = available = not program or which(program, path=self._environ.get("PATH")) is not None
         asks = route != "exec"
         resumes = self.resumes(name)
-        return AgentView(name, installed, available, route, asks, levels, default, resumes, install, models, reason)
+        efforts = self.efforts(name)
+        return AgentView(
+            name, installed, available, route, asks, levels, default, resumes, install, models, reason, efforts
+        )
 
     def _without(self, models: list[str] | None) -> str:
         """Return the reason why Ollama is not available."""
