@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 from talk import Talk
 
-from penstock.cli.editor import directory_files, prompt_history
-from penstock.cli.editor.directory_files import DirectoryFiles
+from penstock.cli.editor import prompt_history
 from penstock.cli.editor.handover import MAX_PROMPTS, MAX_REPLY_CHARS, summary
 from penstock.cli.editor.prompt_history import MAX_ENTRIES, MAX_ENTRY_CHARS, PromptHistory
+from penstock.repo import directory_files
+from penstock.repo.directory_files import DirectoryFiles
 
 from .test_asking import ASKS
 from .test_sessions import TIMEOUT, Desk

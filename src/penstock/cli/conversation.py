@@ -219,10 +219,10 @@ class _Conversing:
             return PlainLines()
         from penstock.cli.display import decide
         from penstock.cli.editor.commands import HELP, values
-        from penstock.cli.editor.directory_files import DirectoryFiles
         from penstock.cli.editor.line_editor import LineEditor
         from penstock.cli.editor.prompt_history import PromptHistory
         from penstock.config.data import data_path
+        from penstock.repo.directory_files import DirectoryFiles
 
         options, directory = self._conversation.options, self._conversation.directory
         history = PromptHistory(data_path() if self._config.keeps_history else None, directory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from pictures import gif, jpeg, png, webp
 
 from penstock.chat.errors import Invalid
 from penstock.chat.service import files
-from penstock.chat.service.files import NoSuchFile, UnreadableFile, read_picture, read_text
+from penstock.chat.service.files import DirectoryNames, NoSuchFile, UnreadableFile, read_picture, read_text
 
 PNG = png()
 
@@ -140,3 +141,68 @@ def test_what_is_too_large_or_no_text(root: Path, monkeypatch: pytest.MonkeyPatc
         read_text(str(root), "large", 0)
     with pytest.raises(UnreadableFile, match="not text"):
         read_text(str(root), "binary", 0)
+
+
+@pytest.mark.parametrize("has_git", [False, True])
+def test_names_of_files(root: Path, has_git: bool) -> None:
+    """The likely ones come first, folders end with a slash; hidden and ignored files and links out are left out."""
+    shown = ["src/main.ts", "README.md", "docs/srcery.md", "deep/a/Src.ts"]
+    for name in (*shown, ".env", ".github/src.yml", "src/.secret"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x")
+    (root / "src-out.txt").symlink_to("../secret.txt")
+    (root / "src-far").symlink_to("..")
+    (root / "src-in.md").symlink_to("README.md")
+    (root / "src-gone.md").symlink_to("nowhere")
+    if has_git:
+        (root / ".gitignore").write_text("*.log\n")
+        (root / "src.log").write_text("x")
+        subprocess.run(["git", "init", "-q", str(root)], check=True)
+    names = DirectoryNames()
+    assert names.find(str(root), "SRC").paths == [
+        *("src-in.md", "src/", "src/app.ts", "src/main.ts", "docs/srcery.md", "deep/a/Src.ts")
+    ]
+    assert names.find(str(root), "src/m").paths == ["src/main.ts"]
+    for typed in ("../", "secret", ".env", str(root), "x" * 4096, "[*"):
+        assert names.find(str(root), typed).paths == [], typed
+    for typed in ("a\0b", "x" * 5000):
+        with pytest.raises(Invalid):
+            names.find(str(root), typed)
+
+
+def test_names_that_an_agent_plants(root: Path) -> None:
+    """The index of another repository, to which an agent's `.git` leads, shows nothing of it."""
+    other = root.parent / "other"
+    for name in ("private-plan.txt", "src/private.ts"):
+        (other / name).parent.mkdir(parents=True, exist_ok=True)
+        (other / name).write_text("x")
+    subprocess.run(["git", "init", "-q", str(other)], check=True)
+    subprocess.run(["git", "-C", str(other), "add", "."], check=True)
+    (root / ".git").write_text(f"gitdir: {other / '.git'}\n")
+    assert "src/app.ts" in DirectoryNames().find(str(root), "").paths
+    assert DirectoryNames().find(str(root), "private").paths == []
+
+
+def test_names_are_limited(root: Path) -> None:
+    """Of many files some are offered; only a few directories are kept."""
+    for number in range(files.MAX_NAMES + 10):
+        (root / f"n{number}.txt").write_text("x")
+    names = DirectoryNames()
+    assert len(names.find(str(root), "n").paths) == files.MAX_NAMES
+    for number in range(files.KEPT_DIRECTORIES + 3):
+        folder = root / f"folder{number}"
+        folder.mkdir()
+        assert names.find(str(folder), "").paths == []
+    assert len(names._kept) == files.KEPT_DIRECTORIES
+
+
+def test_names_that_are_not_shown(root: Path) -> None:
+    """Neither Penstock's own files, nor those of where a directory leads that became a link."""
+    (root / "data").mkdir()
+    (root / "data" / "token").write_text("secret")
+    assert DirectoryNames().find(str(root), "token").paths == ["data/token"]
+    assert DirectoryNames().find(str(root), "data", [str(root / "data")]).paths == []
+    root.rename(root.parent / "moved")
+    root.symlink_to(root.parent)
+    with pytest.raises(NoSuchFile):
+        DirectoryNames().find(str(root), "secret")

@@ -314,6 +314,7 @@ def test_a_chat_that_is_not_there(client: httpx.Client) -> None:
         ("GET", "/turns/1/activity", None),
         ("GET", "/export", None),
         ("GET", "/file?path=a.txt", None),
+        ("GET", "/files?q=a", None),
         ("GET", "/picture?path=a.png", None),
         ("GET", "/turns/1/atif", None),
         ("POST", "/stop", {}),

@@ -30,3 +30,16 @@ def test_files_of_the_directory(shared: Gateway) -> None:
             ("file?path=a%20b.txt&line=x", 400),
         ):
             assert client.get(f"{path}/{tail}").status_code == status, tail
+
+
+def test_names_of_files(shared: Gateway) -> None:
+    """They are offered by a part of their path, and never kept by a browser."""
+    with shared.client() as client:
+        path = f"/api/chats/{shared.chat()}/files"
+        (shared.root / "offered é.txt").write_text("x")
+        found = client.get(path, params={"q": "OFFERED É"})
+        assert (found.status_code, found.json()) == (200, {"paths": ["offered é.txt"]})
+        assert found.headers["cache-control"] == "no-store"
+        assert client.get(path).status_code == 200
+        for typed, status in (("x" * 5000, 400), ("\0", 400), ("../", 200)):
+            assert client.get(path, params={"q": typed}).status_code == status

@@ -41,6 +41,7 @@ READS = {
 }  # fmt: skip
 WRITES = {
     "file",
+    "file_names",
     "change",
     "attach",
     "detach",

@@ -259,6 +259,10 @@ declare namespace Api {
     edits: number;
   }
 
+  interface FileNames {
+    paths: Array<string>;
+  }
+
   interface FileView {
     path: string;
     first: number;

@@ -1,4 +1,4 @@
-"""Files of a chat's directory, read for clients: a part of a text file, or a picture.
+"""Files of a chat's directory, read for clients: their names, a part of a text file, or a picture.
 
 A path comes from a client, who has it from the text of an agent. It leads to a regular file in the directory, with all
 links resolved, or nowhere. An agent may replace any part of the path meanwhile: the resolved path is opened folder by
@@ -10,12 +10,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
+from collections import OrderedDict
 from collections.abc import Iterable
+from itertools import islice
 
 import msgspec
 
 from penstock.chat.errors import ChatError, ContentTooLarge, Invalid
 from penstock.chat.service.media import PICTURES, media_type_of
+from penstock.repo.directory_files import DirectoryFiles, matching
 
 MAX_PATH_BYTES = 4096
 """Bytes of the longest path, as Linux has it."""
@@ -28,6 +32,12 @@ MAX_PICTURE_BYTES = 16 * 1024 * 1024
 
 SHOWN_LINES = 4000
 """Lines that are sent of a file, around the one that was asked for: more than a person reads, and soon drawn."""
+
+MAX_NAMES = 50
+"""Names that are offered at once: more than a person reads."""
+
+KEPT_DIRECTORIES = 4
+"""Directories whose names are kept while somebody types: each may have some megabytes."""
 
 MAX_LINE_CHARACTERS = 2000
 """Characters that are sent of a line."""
@@ -60,6 +70,53 @@ class FileView(msgspec.Struct):
     lines: list[str]
     total: int
     """Number of lines of the file."""
+
+
+class FileNames(msgspec.Struct):
+    """Files and folders of a directory whose paths have what was asked for."""
+
+    paths: list[str]
+    """Paths in the directory, those of folders with a slash at the end, the most likely ones first."""
+
+
+class DirectoryNames:
+    """Names of the files in the directories of chats, for completion. Its calls block."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, DirectoryFiles] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, root: str, typed: str, hidden: Iterable[str] = ()) -> FileNames:
+        """Return the files and folders of a directory whose paths contain what is typed, whatever its case.
+
+        Hidden files, and those that git ignores, are left out, and so is what leads out of the directory `root` or into
+        one of the paths `hidden`.
+
+        Raises:
+            Invalid: no path has this.
+            NoSuchFile: the directory is another one than it was.
+        """
+        if "\0" in typed or len(os.fsencode(typed)) > MAX_PATH_BYTES:
+            raise Invalid("this cannot be a part of the path of a file")
+        if os.path.realpath(root) != root:
+            raise NoSuchFile
+        out_of_sight = [os.path.realpath(it) for it in hidden]
+
+        def is_shown(path: str) -> bool:
+            real = os.path.realpath(os.path.join(root, path))
+            is_there = os.path.isdir(real) if path.endswith("/") else os.path.isfile(real)
+            return is_there and _is_inside(real, root) and not any(_is_inside(real, it) for it in out_of_sight)
+
+        names = (path for path in self._files(root).paths() if "/." not in f"/{path}")
+        return FileNames([*islice(filter(is_shown, matching(names, typed)), MAX_NAMES)])
+
+    def _files(self, root: str) -> DirectoryFiles:
+        with self._lock:
+            found = self._kept.setdefault(root, DirectoryFiles(root))
+            self._kept.move_to_end(root)
+            if len(self._kept) > KEPT_DIRECTORIES:
+                self._kept.popitem(last=False)
+            return found
 
 
 def read_text(root: str, path: str, line: int, hidden: Iterable[str] = ()) -> FileView:

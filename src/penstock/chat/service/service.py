@@ -36,7 +36,7 @@ from penstock.chat.service.chats.heartbeats import Scheduler, checked
 from penstock.chat.service.chats.indexing import Indexer
 from penstock.chat.service.chats.search import PAGE_HITS, Search, SearchResult
 from penstock.chat.service.counters import Counters
-from penstock.chat.service.files import FileView
+from penstock.chat.service.files import DirectoryNames, FileNames, FileView
 from penstock.chat.service.limits import RETAIN_SECONDS, Retention, ServiceLimits
 from penstock.chat.service.log.chat_log import ChatLog
 from penstock.chat.service.node_work import NodeWork
@@ -110,6 +110,7 @@ class Service:
         self.node: NodeWork = NodeWork(self._chats, shared, workspaces)
         self.places: Places = Places(shared, self.agents, workspaces, self._used)
         self._hidden: tuple[str, ...] = ()
+        self._names = DirectoryNames()
 
     @classmethod
     async def open(
@@ -308,6 +309,16 @@ class Service:
             Invalid, NoSuchFile, UnreadableFile: as `files.read_text`.
         """
         return await asyncio.to_thread(files.read_text, self._directory(id), path, line, self._hidden)
+
+    async def file_names(self, id: str, typed: str) -> FileNames:
+        """Return the files in the directory of a chat whose paths contain what a person has typed.
+
+        Raises:
+            NoSuchChat: there is no such chat.
+            Conflicting: the directory is on another machine.
+            Invalid, NoSuchFile: as `DirectoryNames.find`.
+        """
+        return await asyncio.to_thread(self._names.find, self._directory(id), typed, self._hidden)
 
     async def picture(self, id: str, path: str) -> tuple[bytes, str]:
         """Return a picture in the directory of a chat, and its media type.

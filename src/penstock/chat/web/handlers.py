@@ -486,6 +486,10 @@ class Api:
         assert line is not None
         return _json(await self.service.file(chat, request.query_params.get("path", ""), line))
 
+    async def file_names(self, request: Request, chat: str) -> Response:
+        """Return files in the directory of a chat, by a part of their paths."""
+        return _json(await self.service.file_names(chat, request.query_params.get("q", "")))
+
     async def picture(self, request: Request, chat: str) -> Response:
         """Return a picture in the directory of a chat. Opened by itself, it is an image and nothing else."""
         data, media = await self.service.picture(chat, request.query_params.get("path", ""))

@@ -17,7 +17,7 @@ from penstock.chat.service.agents.offered import AgentView
 from penstock.chat.service.agents.workspaces import Workspace
 from penstock.chat.service.chats.chat_view import ChatView
 from penstock.chat.service.chats.search import SearchResult
-from penstock.chat.service.files import FileView
+from penstock.chat.service.files import FileNames, FileView
 from penstock.chat.service.nodes import NodeView
 from penstock.chat.service.share_view import MadeShare, ShareView
 from penstock.chat.web import schemas
@@ -124,6 +124,8 @@ ADDRESSES = (
             media="text/event-stream", query=("after",)),
     Address("GET", f"{C}/file", "drive", "file", "Lines of a text file in the directory of the chat", None, 200,
             FileView, (400, 404, 409), query=("path", "line")),
+    Address("GET", f"{C}/files", "drive", "file_names", "Files in the directory of the chat, by a part of their paths",
+            None, 200, FileNames, (400, 404, 409), query=("q",)),
     Address("GET", f"{C}/picture", "read", "picture", "A picture in the directory of the chat", None, 200, bytes,
             (400, 404, 409), media="image/*", query=("path",)),
     Address("GET", f"{C}/export", "read", "export", "The chat as a file: Markdown, or one HTML page", None, 200, str,

@@ -26,10 +26,10 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 
 from penstock.cli.console import notify
-from penstock.cli.editor.directory_files import DirectoryFiles
 from penstock.cli.editor.prompt_history import PromptHistory
 from penstock.cli.editor.suggestions import Suggestions
 from penstock.cli.exit_status import SIGNAL_BASE
+from penstock.repo.directory_files import DirectoryFiles
 
 MENU_ROWS = 9
 """Rows that are kept free below the line for completions."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from penstock.cli.editor.directory_files import DirectoryFiles
+from penstock.repo.directory_files import DirectoryFiles, matching
 
 MAX_OFFERED = 50
 """Number of files that are offered at once."""
@@ -52,14 +52,5 @@ class Suggestions(Completer):
                     yield Completion(value, -len(argument))
 
     def _paths(self, typed: str, length: int) -> Iterator[Completion]:
-        """Yield the paths that contain what is typed: those that begin with it first, then names that do."""
-        wanted = typed.lower()
-        ranked = []
-        for path in self._files.paths():
-            lower = path.lower()
-            if wanted in lower:
-                name = lower.rstrip("/").rpartition("/")[2]
-                rank = 0 if lower.startswith(wanted) else 1 if name.startswith(wanted) else 2
-                ranked.append((rank, lower.count("/"), path))
-        for _, _, path in sorted(ranked)[:MAX_OFFERED]:
+        for path in matching(self._files.paths(), typed)[:MAX_OFFERED]:
             yield Completion(f'@"{path}"' if " " in path else f"@{path}", -length, display=path)

@@ -132,6 +132,9 @@ export const api = {
   create: (chat) => request("POST", "/api/chats", chat),
   /** The address of a chat as a file. @type {(id: string, form: string, hasDetails: boolean) => string} */
   exportUrl: (id, form, hasDetails) => `${chatUrl(id)}/export?form=${form}&details=${Number(hasDetails)}`,
+  /** Files of the directory of a chat, by a part of their paths. @type {(id: string, typed: string) => Promise<string[]>} */
+  fileNames: async (id, typed) =>
+    (await request("GET", `${chatUrl(id)}/files?${new URLSearchParams({ q: typed })}`)).paths,
   /** Lines of a file in the directory of a chat. @type {(id: string, path: string, line: number) => Promise<Api.FileView>} */
   file: (id, path, line) => request("GET", `${chatUrl(id)}/file?path=${encodeURIComponent(path)}&line=${line}`),
   /** The address of a picture in the directory of a chat. @type {(id: string, path: string) => string} */

@@ -18,6 +18,7 @@ import { isLong, useAttachments } from "../state/attachments.js";
 import { NO_FILES } from "../text/copy.js";
 import { bytes } from "../text/format.js";
 import { DraftedFiles } from "./attachments.js";
+import { useFileChoice } from "./file-choice.js";
 
 const BYTES_PER_UNIT = 3; // a UTF-16 unit has no more in UTF-8, so a short text need not be measured
 const IME_KEY_CODE = 229; // older browsers report it for a key that an input method handles
@@ -110,7 +111,9 @@ export function Composer(props) {
     onStop?.();
     field.current?.focus(); // the button goes
   };
+  const choice = useFileChoice(chat ?? "", field, text);
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
+    if (choice.onKeyDown(event)) return;
     if (event.key !== "Enter" || event.shiftKey || event.altKey) return;
     if (event.isComposing || event.keyCode === IME_KEY_CODE) return; // it chooses a character, and ends no message
     event.preventDefault();
@@ -120,7 +123,9 @@ export function Composer(props) {
     <${DraftedFiles} chat=${chat ?? ""} drafted=${drafted} onText=${addText} />
     <div class="field">
       ${chat !== undefined && html`<${AttachButton} onChoose=${drafted.add} />`}
+      ${choice.view}
       <textarea
+        ...${choice.attributes}
         ref=${field}
         rows="1"
         aria-label=${label}

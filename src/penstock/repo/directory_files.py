@@ -1,14 +1,14 @@
-"""Files of the working directory, for completion."""
+"""Names of the files in a directory, for completion."""
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from penstock.errors import PenstockError
-from penstock.repo.git import Git
 
 GIT_SECONDS = 2.0
 """Timeout in seconds for git's list of files: a person waits for it."""
@@ -30,13 +30,28 @@ class DirectoryFiles:
         self._directory = directory
         self._paths: list[str] = []
         self._made_at: float | None = None
+        self._lock = threading.Lock()
 
     def paths(self) -> list[str]:
         """Return the relative paths, those of folders with a slash at the end."""
-        if self._made_at is None or time.monotonic() - self._made_at > FRESH_SECONDS:
-            self._paths = with_folders(_files(self._directory))
-            self._made_at = time.monotonic()
-        return self._paths
+        with self._lock:  # of several threads one makes the list, for which the others wait
+            if self._made_at is None or time.monotonic() - self._made_at > FRESH_SECONDS:
+                self._paths = with_folders(_files(self._directory))
+                self._made_at = time.monotonic()
+            return self._paths
+
+
+def matching(paths: Iterable[str], typed: str) -> list[str]:
+    """Return the paths that contain what is typed: those that begin with it first, then those whose names do."""
+    wanted = typed.lower()
+    ranked = []
+    for path in paths:
+        lower = path.lower()
+        if wanted in lower:
+            name = lower.rstrip("/").rpartition("/")[2]
+            rank = 0 if lower.startswith(wanted) else 1 if name.startswith(wanted) else 2
+            ranked.append((rank, lower.count("/"), path))
+    return [path for _, _, path in sorted(ranked)]
 
 
 def with_folders(files: Iterable[str]) -> list[str]:
@@ -51,6 +66,8 @@ def with_folders(files: Iterable[str]) -> list[str]:
 
 def _files(directory: str) -> list[str]:
     """Return the files that git does not ignore; all files if there is no repository."""
+    from penstock.repo.git import Git  # a server whose people complete nothing needs no git
+
     try:
         done = Git(Path(directory)).run(
             "ls-files", "-co", "--exclude-standard", "-z", seconds=GIT_SECONDS, accepts=(0, NOT_A_REPOSITORY)
