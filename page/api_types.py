@@ -60,7 +60,7 @@ def _type(schema: dict[str, Any]) -> str:
     if schema.get("type") == "object":
         values = schema.get("additionalProperties")
         return f"Record<string, {_type(values) if isinstance(values, dict) else 'unknown'}>"
-    return PRIMITIVES[schema["type"]]
+    return PRIMITIVES[schema["type"]] if "type" in schema else "unknown"
 
 
 if __name__ == "__main__":

@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from npm_packages import SECONDS, installed
+
 VERSIONS = {5: "5.0.277", 6: "6.0.326", 7: "7.0.173"}
 PROGRAM = Path(__file__).with_name("ai_sdk_client.mjs")
-SECONDS = 300
-
-
-def folder(major: int) -> Path:
-    """The folder of a version in the user's cache; it is installed at the first call."""
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock" / "npm"
-    found = root / f"ai@{VERSIONS[major]}"
-    if not found.exists():
-        root.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=".installing-", dir=root))
-        try:
-            words = ["npm", "install", "--prefix", str(made), "--no-audit", "--no-fund", "--ignore-scripts"]
-            subprocess.run([*words, f"ai@{VERSIONS[major]}"], check=True, capture_output=True, timeout=SECONDS)
-            if not found.exists():
-                made.rename(found)
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
-    return found
 
 
 def ask(major: int, requests: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """What the chat of a version has after each of these requests."""
     lines = "".join(json.dumps(request) + "\n" for request in requests)
-    words = ["node", str(PROGRAM), str(folder(major))]
+    words = ["node", str(PROGRAM), str(installed(f"ai@{VERSIONS[major]}"))]
     done = subprocess.run(words, input=lines, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -537,7 +537,8 @@ def test_the_page_of_the_docs_has_every_address() -> None:
     """The table of `docs/gateway-api.md` has the addresses of the table of the gateway, and no other."""
     table = DOCS.read_text("utf-8").split("## Addresses")[1].split("\n## ")[0].split("CHAT:")[0]
     told = set(re.findall(r"^\| `([A-Z]+) ([^`?]+)(?:\?[^`]*)?` \|", table, re.MULTILINE))
-    ids = {"/ai/AGENT": "/ai/{agent}", "/ai/FOREIGN": "/ai/{foreign}", "/browsers/ID": "/browsers/{browser}"}
+    ids = {"/ai/AGENT": "/ai/{agent}", "/agui/AGENT": "/agui/{agent}"}
+    ids |= {"/ai/FOREIGN": "/ai/{foreign}", "/browsers/ID": "/browsers/{browser}"}
     ids |= {
         "/attachments/ID": "/attachments/{attachment}",
         "/rules/ID": "/rules/{rule}",

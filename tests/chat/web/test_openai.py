@@ -272,7 +272,7 @@ def test_a_turn_that_another_follows_goes_on(gateway: Gateway, monkeypatch: pyte
     )
     asking.start()
     until(lambda: gateway.watches.clients(chat) == 1)
-    until(lambda: not gateway.call(_leaving(gateway)))
+    until(lambda: not gateway.call(leaving(gateway)))
     (gateway.folder / "go").touch()
     asking.join()
     assert found[0].headers["x-penstock-chat"] == chat
@@ -280,7 +280,8 @@ def test_a_turn_that_another_follows_goes_on(gateway: Gateway, monkeypatch: pyte
     assert turns(gateway) == [("Hello", "ok")]
 
 
-async def _leaving(gateway: Gateway) -> int:
+async def leaving(gateway: Gateway) -> int:
+    """The number of turns whose program has gone and may still return."""
     app: Any = gateway.server.config.app
     [api] = {route.app._api for route in app._inside.routes if hasattr(route.app, "_api")}
     return len(api.foreign_turns._leaving)
@@ -505,7 +506,8 @@ def test_nothing_is_imported_before_it_is_needed(gateway: Gateway) -> None:
     """Who never asks so pays nothing."""
     code = (
         "import sys, penstock.chat.web.handlers, penstock.chat.web.app\n"
-        "print([name for name in sys.modules if 'openai' in name or 'foreign' in name or 'ai_sdk' in name])"
+        "doors = 'openai', 'foreign', 'ai_sdk', 'agui'\n"
+        "print([name for name in sys.modules if any(door in name for door in doors)])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -523,6 +525,11 @@ def test_agents_do_not_ask_for_agents_for_ever(gateway: Gateway) -> None:
         answers.append(subprocess.run(words, capture_output=True, text=True, env=env, check=True).stdout)
     assert [answer[:3] for answer in answers] == ["200", "200", "403", "200"]
     assert "an agent asks for another one" in answers[2]
+    run = json.dumps({"threadId": "t", "runId": "r", "messages": [{"id": "u", **HELLO[0]}]})
+    words, env = [sys.executable, "-c", ASK, f"{gateway.url}/agui/noting", run, TOKEN], {**env, "PENSTOCK_DEPTH": "2"}
+    refused = subprocess.run(words, capture_output=True, text=True, env=env, check=True).stdout
+    assert refused.startswith("403")
+    assert "RUN_ERROR" in refused
     assert (gateway.folder / "depths").read_text().split() == ["1", "2", "1"]
 
 

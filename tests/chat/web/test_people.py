@@ -31,7 +31,7 @@ SIGNED_IN = {
     "list_runs", "list_shares", "models", "ui_stream", "make_push_key", "subscribe", "unsubscribe",
     "all_events",
 }  # fmt: skip
-WRITERS = {"create", "complete_chat", "ui_chat", "ui_chat_with", "ui_stop"}
+WRITERS = {"create", "complete_chat", "ui_chat", "ui_chat_with", "ui_stop", "agui_run", "agui_run_with"}
 OWNERS = {
     "metrics", "trust", "remove_node", "run", "run_details", "run_output", "run_changes", "run_candidate_changes",
     "stop_run", "land_run", "message_run", "run_events",
@@ -334,8 +334,14 @@ def test_programs_of_other_protocols_act_for_their_person(own: Callable[..., Gat
         for client in (ana, cat):
             answer = client.post("/v1/chat/completions", json=body, headers={"X-Penstock-Chat": "one"})
             assert answer.status_code in (200, 403), answer.text
+        run = {"threadId": "one", "runId": "r", "messages": [{"id": "u", "role": "user", "content": "hi"}]}
+        attach = {**run, "forwardedProps": {"penstock": {"attach": True}}}
+        assert ana.post("/agui", json=attach).status_code == 404  # nobody's thread, and not the chat of OpenAI's client
         listed = owner.get("/api/chats").json()["chats"]
         assert sorted(it["person"] for it in listed) in ([], ["ana", "cat"])
+        assert ana.post("/agui/scripted", json=run).status_code == 200
+        assert ana.post("/agui", json=attach).status_code == 200
+        assert cat.post("/agui", json=attach).status_code == 404
 
 
 def test_what_is_done_is_recorded(own: Callable[..., Gateway]) -> None:

@@ -21,6 +21,10 @@ ASKS: dict[str, tuple[str, dict[str, Any]]] = {
         "/ai/scripted",
         {"id": "a", "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}]},
     ),
+    "ag-ui": (
+        "/agui/scripted",
+        {"threadId": "a", "runId": "r", "messages": [{"id": "m", "role": "user", "content": "Hello"}]},
+    ),
 }
 
 

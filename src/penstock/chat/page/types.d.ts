@@ -12,6 +12,27 @@ declare namespace Api {
     several?: boolean;
   }
 
+  interface AgUiProblem {
+    type: "RUN_ERROR";
+    message: string;
+    code: string;
+  }
+
+  interface AgUiRequest {
+    threadId: string;
+    runId: string;
+    messages: Array<Record<string, unknown>>;
+    protocolVersion?: string | null;
+    resume?: Array<AgUiResume> | null;
+    forwardedProps?: unknown;
+  }
+
+  interface AgUiResume {
+    interruptId: string;
+    status: "cancelled" | "resolved";
+    payload?: unknown;
+  }
+
   interface AgentActivity {
     calls?: Array<RunningCall>;
     plan?: Array<PlanItem>;

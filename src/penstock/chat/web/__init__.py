@@ -11,7 +11,7 @@
     sse         the stream of one client of a chat        static      the page
     broadcast   one subscription for all clients of a chat
     openai_api  OpenAI's interface                        doors       formats of other programs
-    ai_sdk_api  the AI SDK's chat
+    ai_sdk_api  the AI SDK's chat                         agui_api    AG-UI
     foreign_turns  turns that other programs ask for, followed to their end
     errors      responses to requests that fail           metrics     counters and durations
 

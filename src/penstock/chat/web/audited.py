@@ -32,6 +32,7 @@ DETAILS: dict[type[schemas.Body], tuple[str, ...]] = {
     schemas.AnswerBody: ("id", "answer", "always"),
     schemas.CompletionRequest: ("model",),
     schemas.UiRequest: ("model",),
+    schemas.AgUiRequest: (),
 }
 """Fields of bodies that are recorded. Messages and codes are not."""
 

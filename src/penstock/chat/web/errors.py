@@ -206,6 +206,9 @@ class RateLimited(HttpError):
 OPENAI_PATH = re.compile(r"/v1(/|$)")
 """Paths whose clients read errors of OpenAI's interface."""
 
+AGUI_PATH = re.compile(r"/agui(/|$)")
+"""Paths whose clients read errors as events of AG-UI."""
+
 OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 """Types of errors of OpenAI's interface by status; of others `server_error`, or below 500 `invalid_request_error`."""
 
@@ -235,7 +238,16 @@ def answer(error: Exception, path: str = "") -> Response:
         found = problem(code, status, "something went wrong inside of Penstock", "see its log on stderr")
     if OPENAI_PATH.match(path):
         return _openai(found, headers)
+    if AGUI_PATH.match(path):
+        return _agui(found, headers)
     return Response(msgspec.json.encode(found), status, headers, media_type=MEDIA_TYPE)
+
+
+def _agui(found: Problem, headers: dict[str, str]) -> Response:
+    """Return a problem as the event of a run that failed."""
+    message = f"{found.detail}. {found.help}" if found.help else found.detail
+    body = {"type": "RUN_ERROR", "message": message, "code": found.code}
+    return Response(msgspec.json.encode(body), found.status, headers, media_type="application/json")
 
 
 def _openai(found: Problem, headers: dict[str, str]) -> Response:

@@ -258,6 +258,15 @@ class ForeignTurns:
         self._answers[chat.id] = GivenAnswer(key.stem, self.service.now(), asked)
         return asked
 
+    async def stop(self, chat: ChatRow, turn: int) -> None:
+        """Stop a turn.
+
+        Raises:
+            Forbidden, ChatError: as `ask`.
+        """
+        self._check(chat)
+        await self.service.stop(chat.id, turn, person=chat.person)
+
     def _check(self, chat: ChatRow) -> None:
         if chat.allow != self._level(chat.agent):
             raise Forbidden(
@@ -287,13 +296,14 @@ class ForeignTurns:
         *,
         whole: Whole | None = None,
         stops: bool = True,
+        left: float | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> TurnResponse:
         """Return the response that follows a turn, with these headers; `whole` makes one that is not a stream.
 
-        `stops`: the turn is stopped if the program disconnects.
+        `stops`: the turn is stopped if the program disconnects, `left` or `LEFT_SECONDS` seconds later.
         """
-        leave = partial(self._leave, asked) if stops else None
+        leave = partial(self._leave, asked, LEFT_SECONDS if left is None else left) if stops else None
         watched = partial(self._security.watched, request, sees=partial(self._sees, asked.chat))
         return TurnResponse(
             self.service,
@@ -308,13 +318,13 @@ class ForeignTurns:
             patience=self._patience,
         )
 
-    def _leave(self, asked: ForeignTurn) -> None:
-        task = asyncio.create_task(self._stop_later(asked), name="penstock leaving")
+    def _leave(self, asked: ForeignTurn, left: float) -> None:
+        task = asyncio.create_task(self._stop_later(asked, left), name="penstock leaving")
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    async def _stop_later(self, asked: ForeignTurn) -> None:
-        await asyncio.sleep(LEFT_SECONDS)
+    async def _stop_later(self, asked: ForeignTurn, left: float) -> None:
+        await asyncio.sleep(left)
         if not self._watches.clients(asked.chat):
             with contextlib.suppress(ChatError, *STORE_ERRORS):  # it has ended, or its chat is gone
                 await self.service.stop(asked.chat, asked.turn)

@@ -673,6 +673,16 @@ class Api:
 
         return _json(schemas.TurnNumbers(await ai_sdk_api.stop(self.foreign_turns, request, foreign)), 202)
 
+    async def agui_run(self, request: Request, body: schemas.AgUiRequest) -> ASGIApp:
+        """Return a turn of the default agent as a run of AG-UI."""
+        return await self.agui_run_with(request, None, body)
+
+    async def agui_run_with(self, request: Request, agent: str | None, body: schemas.AgUiRequest) -> ASGIApp:
+        """Return a turn of an agent as a run of AG-UI."""
+        from penstock.chat.web import agui_api
+
+        return await agui_api.run(self.foreign_turns, request, agent, body)
+
     @cached_property
     def foreign_turns(self) -> ForeignTurns:
         """Turns that programs of other protocols ask for."""

@@ -13,9 +13,9 @@ from penstock._version import __version__
 from penstock.chat.history.frames import Frame
 from penstock.chat.service.chats.chat_view import ChatView
 from penstock.chat.service.chats.search import MAX_QUERY_CHARS
-from penstock.chat.web.errors import MEDIA_TYPE, Problem
+from penstock.chat.web.errors import AGUI_PATH, MEDIA_TYPE, Problem
 from penstock.chat.web.routes import ADDRESSES, Address
-from penstock.chat.web.schemas import CompletionProblem
+from penstock.chat.web.schemas import AgUiProblem, CompletionProblem
 
 INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
 BINARY = {"type": "string", "format": "binary"}
@@ -69,7 +69,7 @@ IN_EACH_FRAME = ("turn", "completed_at")
 def document() -> bytes:
     """Return the document as JSON."""
     found = [kind for address in ADDRESSES for kind in (address.body, *_kinds(address))]
-    types = {str(kind): kind for kind in (Problem, CompletionProblem, *found)}
+    types = {str(kind): kind for kind in (Problem, CompletionProblem, AgUiProblem, *found)}
     types.pop("None")
     schemas, components = msgspec.json.schema_components(types.values(), ref_template="#/components/schemas/{name}")
     by_type = dict(zip(types, schemas, strict=True))
@@ -137,6 +137,8 @@ def _responses(address: Address, schemas: dict[str, Any]) -> dict[str, Any]:
     problem = {"content": _content(MEDIA_TYPE, schemas[str(Problem)])}
     if address.path.startswith("/v1/"):
         problem = {"content": _content("application/json", schemas[str(CompletionProblem)])}
+    elif AGUI_PATH.match(address.path):
+        problem = {"content": _content("application/json", schemas[str(AgUiProblem)])}
     for status in sorted({*ALWAYS, *(WITH_BODY if address.body or address.takes else ()), *address.problems}):
         responses[str(status)] = {"description": HTTPStatus(status).phrase, **problem}
     return responses

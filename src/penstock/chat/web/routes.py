@@ -191,6 +191,12 @@ ADDRESSES = (
             media="text/event-stream", query=("detail", "sdk")),
     Address("POST", "/ai/{foreign}/stop", "begin", "ui_stop", "Stop the turns of a chat of the AI SDK", None, 202,
             schemas.TurnNumbers, (404,)),
+    Address("POST", "/agui", "begin", "agui_run", "A turn of the default agent, as a run of AG-UI",
+            schemas.AgUiRequest, 200, str, (400, 403, 404, 409, 429), media="text/event-stream", query=("detail",),
+            headers=("X-Penstock-Cwd",)),
+    Address("POST", "/agui/{agent}", "begin", "agui_run_with", "A turn of an agent, as a run of AG-UI",
+            schemas.AgUiRequest, 200, str, (400, 403, 404, 409, 429), media="text/event-stream", query=("detail",),
+            headers=("X-Penstock-Cwd",)),
 )  # fmt: skip
 """All routes except the page and its files."""
 

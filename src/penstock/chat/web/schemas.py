@@ -296,6 +296,66 @@ class UiRequest(Body, frozen=True, forbid_unknown_fields=False):
     model: str | None = None
 
 
+class AgUiSource(msgspec.Struct, frozen=True):
+    """Content of a file in a message of AG-UI."""
+
+    type: str
+    value: str
+    """The data in base64, or a data URL. Other addresses are not fetched."""
+    mime_type: str | None = msgspec.field(default=None, name="mimeType")
+
+
+class AgUiPart(msgspec.Struct, frozen=True):
+    """Part of a message of AG-UI: text or a file, the latter as version 1.0 or as an earlier one has it."""
+
+    type: str
+    text: str | None = None
+    source: AgUiSource | None = None
+    data: str | None = None
+    url: str | None = None
+    mime_type: str | None = msgspec.field(default=None, name="mimeType")
+    filename: str | None = None
+
+
+class AgUiMessage(msgspec.Struct, frozen=True):
+    """Message of the user in AG-UI."""
+
+    role: str
+    content: str | list[AgUiPart] = ""
+
+
+class AgUiResume(msgspec.Struct, frozen=True):
+    """Answer to an interrupt of AG-UI."""
+
+    interrupt_id: str = msgspec.field(name="interruptId")
+    status: Literal["resolved", "cancelled"]
+    payload: Any = None
+    """The answer: `{"answer": "…"}`, `{"approved": true}`, or one of these values by itself."""
+
+
+class AgUiProperties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Properties for Penstock in a request of AG-UI: `penstock` of its `forwardedProps`."""
+
+    attach: bool = False
+    """True to return to the newest turn of the thread: nothing is asked."""
+    model: str | None = None
+
+
+class AgUiRequest(Body, frozen=True, forbid_unknown_fields=False):
+    """Request of AG-UI. Fields that are not here, as `tools` and `state`, have no effect."""
+
+    max_bytes = MAX_FILES_BODY_BYTES
+
+    thread_id: str = msgspec.field(name="threadId")
+    """Id of the chat at the client."""
+    run_id: str = msgspec.field(name="runId")
+    messages: list[dict[str, Any]]
+    """Messages that the client has; the last one is the prompt."""
+    protocol_version: str | None = msgspec.field(default=None, name="protocolVersion")
+    resume: list[AgUiResume] | None = None
+    forwarded_props: Any = msgspec.field(default=None, name="forwardedProps")
+
+
 async def read(request: Request, kind: type[Given]) -> Given:
     """Return the body of a request.
 
@@ -344,7 +404,7 @@ async def _received(request: Request, limit: int, seconds: float) -> bytes:
 
 def _expected(kind: type[Body]) -> str:
     fields = msgspec.structs.fields(kind)
-    return "{" + ", ".join(f'"{field.name}"{"" if field.required else "?"}' for field in fields) + "}"
+    return "{" + ", ".join(f'"{field.encode_name}"{"" if field.required else "?"}' for field in fields) + "}"
 
 
 # --- responses ---
@@ -477,6 +537,14 @@ class CompletionProblem(msgspec.Struct, frozen=True):
     """Body of a response of OpenAI's interface from 400 on."""
 
     error: CompletionError
+
+
+class AgUiProblem(msgspec.Struct, frozen=True):
+    """Body of a response of AG-UI from 400 on: the event of a run that failed."""
+
+    type: Literal["RUN_ERROR"]
+    message: str
+    code: str
 
 
 class TurnPage(msgspec.Struct, frozen=True):
