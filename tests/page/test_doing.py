@@ -53,7 +53,9 @@ def test_a_question_that_the_agent_waits_for(at: Open, answer: str, id: str) -> 
     thread.say("permission")
     hint = thread.turn(1).locator(".hint")
     expect(hint).to_contain_text("Remove all")
-    for button, name in zip(hint.get_by_role("button").all(), ["Yes, once", "Always", "No"], strict=True):
+    expect(hint.locator(".options button")).to_have_count(3)
+    names = ["Yes, once", "Always (more than this)", "No"]
+    for button, name in zip(hint.locator(".options button").all(), names, strict=True):
         expect(button).to_have_accessible_name(name)
     hint.get_by_role("button", name=answer, exact=True).click()
     thread.ended(1)
@@ -71,7 +73,7 @@ def test_a_question_is_seen_in_the_list_and_answered_after_a_reload(at: Open) ->
     expect(entry).to_have_attribute("data-dot", "asks", timeout=PATIENCE)
     thread.page.reload()
     thread.page.locator(f"[data-chat='{thread.chat}']").click()
-    thread.button("Always").click()
+    thread.button("Always (more than this)").click()
     thread.ended(1)
     expect(thread.reply(1)).to_have_text("asked: always")
 

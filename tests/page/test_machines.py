@@ -105,7 +105,7 @@ def test_a_machine_that_is_away(machine: Machines, devices: Devices) -> None:
     expect(banner).to_contain_text("The machine oslo is away.")
     thread.say("second")
     thread.say("third")
-    expect(waiting).to_have_text(["Waits for the machine osloTake back"] * 2)
+    expect(waiting).to_have_text(["Waits for the machine osloSend nowEditTake back"] * 2)
     expect(page.locator(f"[data-chat='{chat}']")).to_contain_text("waits for the machine oslo")
     waiting.last.get_by_role("button", name="Take back").click()
     expect(thread.turn(3)).to_have_count(0)

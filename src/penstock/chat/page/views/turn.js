@@ -52,7 +52,7 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
  * @property {(text: string, files?: Api.AttachedFile[]) => void} [onEdit]  Put a message into the composer.
  * @property {(text: string) => void} [onSend]
  * @property {(turn: TurnState) => Promise<void>} [onTakeBack]
- * @property {TurnState[]} queue  The turns that wait, if this is one of them and a person may change it.
+ * @property {TurnState[]} [queue]  The turns that wait, if this is one of them and a person may change it.
  * @property {number} [stops]  The turn that runs, if this one waits.
  * @property {boolean} [canLook]  What the agent does now can be asked for.
  * @property {(text: string) => void} onLate  An answer came too late.
@@ -89,7 +89,7 @@ export class TurnView extends Component {
   }
 }
 
-const numbersOf = (/** @type {TurnState[]} */ queue) => queue.map(({ turn }) => turn).join();
+const numbersOf = (/** @type {TurnState[]} */ queue = []) => queue.map(({ turn }) => turn).join();
 
 /** @param {Props} props */
 function Turn(props) {
@@ -283,7 +283,7 @@ export function Prompt({ text }) {
  *
  * @param {Props & { onEditHere: () => void }} props
  */
-function Queued({ chat, turn, waits, away, queue, stops, onTakeBack, onEditHere }) {
+function Queued({ chat, turn, waits, away, queue = [], stops, onTakeBack, onEditHere }) {
   const [isBusy, error, run] = useAsync();
   const [isSlow, setSlow] = useState(false);
   const row = useRef(/** @type {HTMLElement | null} */ (null));
