@@ -106,6 +106,7 @@ class Gateway:
         self._thread.start()
         assert self._started.wait(SECONDS)
         if self.failure is not None:
+            self.socket.close()
             raise self.failure
 
     def _run(self, **options: Any) -> None:
