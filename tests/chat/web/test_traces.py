@@ -69,6 +69,8 @@ def test_a_request_with_a_trace(collected: Any, gateway: Gateway, kind: str) -> 
                 path, body = ASKS[kind]
                 if "id" in body:
                     body = {**body, "id": f"a{number}"}
+                if "runId" in body:
+                    body = {**body, "runId": f"r{number}"}
             assert one.post(path, json=body, headers=headers).status_code in (200, 202)
             until(lambda number=number: len(roots(collected)) == number)
     first, *others = roots(collected)

@@ -142,9 +142,13 @@ def test_a_server_checks_it_before_it_is_ready(own: Callable[..., Gateway], monk
     """A server that fails the check accepts no connection."""
     monkeypatch.setattr(h11_impl.RequestResponseCycle, "send", buffered)
     made: list[Gateway] = []
-    with pytest.raises(UsageError):
+
+    def start_and_end() -> None:
         made.append(own())  # it may have failed by then
         made[0].close()
+
+    with pytest.raises(UsageError):
+        start_and_end()
     for gateway in made:
         gateway.failure = None
         gateway.socket.close()
