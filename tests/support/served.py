@@ -105,6 +105,9 @@ class Gateway:
         self._thread = threading.Thread(target=self._run, kwargs=options, name="gateway")
         self._thread.start()
         assert self._started.wait(SECONDS)
+        self._check_start()
+
+    def _check_start(self) -> None:
         if self.failure is not None:
             self.socket.close()
             raise self.failure
