@@ -56,11 +56,11 @@ def test_reload_in_the_middle_of_a_reply(at: Open, server: Server) -> None:
     thread = at("halfway")
     thread.say("speak")
     thread.writes(1, MIDDLE)
-    before = thread.words(1)
+    said = thread.words(1).partition(MIDDLE)[0] + MIDDLE  # more may have come
     thread.page.reload()
     thread.ready()
     thread.writes(1, MIDDLE)
-    assert thread.words(1) == before
+    assert thread.words(1).startswith(said)
     server.gate.touch()
     thread.ended(1)
     assert thread.words(1).count(END) == 1
