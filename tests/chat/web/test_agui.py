@@ -297,26 +297,28 @@ def test_the_client_speaks_with_it(gateway: Gateway, version: str) -> None:
 def _returns_in_mid_turn(gateway: Gateway, speak: Callable[..., dict[str, Any]]) -> None:
     """With the prompt alone, and with a half of the reply, the client has each message once."""
     counts = []
-    for thread, has_half in (("r1", False), ("r2", True)):
-        (gateway.folder / "go").unlink(missing_ok=True)
-        with gateway.client() as one:
-            asked = body(message("Go"), thread=thread)
-            with one.stream("POST", "/agui/held?detail=full", json=asked) as answer:
-                next(line for line in answer.iter_lines() if "TOOL_CALL_END" in line)
-                chat = str(answer.headers["x-penstock-chat"])
-        until(lambda chat=chat: gateway.watches.clients(chat) == 0)
-        half = [message("half", f"{chat}.t1", "assistant"), message("thou", f"{chat}.t1.block.1", "reasoning")]
-        messages = [message("Go"), *(half * has_half)]
-        with ThreadPoolExecutor() as pool:
-            step = {"forwardedProps": ATTACH}
-            returned = pool.submit(speak, step, thread=thread, query="/held?detail=full", messages=messages)
-            until(lambda chat=chat: gateway.watches.clients(chat) == 1)
-            (gateway.folder / "go").touch()
-            found = returned.result()
-        assert (found["end"], found["failed"]) == ("success", None)
-        assert agui_clients.reply_of(found["messages"]) == REPLY
-        assert "half" not in [it.get("content") for it in found["messages"]]
-        counts.append([it["role"] for it in found["messages"] if it["role"] != "reasoning"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(agui_api, "LEFT_SECONDS", 600.0)  # the client takes its time to start
+        for thread, has_half in (("r1", False), ("r2", True)):
+            (gateway.folder / "go").unlink(missing_ok=True)
+            with gateway.client() as one:
+                asked = body(message("Go"), thread=thread)
+                with one.stream("POST", "/agui/held?detail=full", json=asked) as answer:
+                    next(line for line in answer.iter_lines() if "TOOL_CALL_END" in line)
+                    chat = str(answer.headers["x-penstock-chat"])
+            until(lambda chat=chat: gateway.watches.clients(chat) == 0)
+            half = [message("half", f"{chat}.t1", "assistant"), message("thou", f"{chat}.t1.block.1", "reasoning")]
+            messages = [message("Go"), *(half * has_half)]
+            with ThreadPoolExecutor() as pool:
+                step = {"forwardedProps": ATTACH}
+                returned = pool.submit(speak, step, thread=thread, query="/held?detail=full", messages=messages)
+                until(lambda chat=chat: gateway.watches.clients(chat) == 1)
+                (gateway.folder / "go").touch()
+                found = returned.result()
+            assert (found["end"], found["failed"]) == ("success", None)
+            assert agui_clients.reply_of(found["messages"]) == REPLY
+            assert "half" not in [it.get("content") for it in found["messages"]]
+            counts.append([it["role"] for it in found["messages"] if it["role"] != "reasoning"])
     assert counts[0] == counts[1]
 
 
