@@ -10,7 +10,6 @@ from starlette.types import ASGIApp
 
 from penstock import events as ev
 from penstock.chat.errors import Conflicting, Invalid, NoSuchChat
-from penstock.chat.service.validation import made_title
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.web.doors.agui import VERSION, AgUiOptions, AgUiStream
 from penstock.chat.web.doors.files import GivenFile, check_count, data_of
@@ -48,7 +47,7 @@ async def run(turns: ForeignTurns, request: Request, agent: str | None, body: Ag
     is_full = wants_all(request)
     caller = await turns.caller(request)
     async with turns.asking:
-        row = _found(turns, body.thread_id, agent, caller)
+        row = turns.chat_of(f"{PROTOCOL}{body.thread_id}", agent, caller)
         asks_from = 0
         if properties.attach:
             asked, asks_from = await _newest(turns, row, body)
@@ -84,12 +83,6 @@ def _properties(body: AgUiRequest) -> AgUiProperties:
         raise Invalid(f"forwardedProps.penstock: {error}", expected="attach or model") from None
 
 
-def _found(turns: ForeignTurns, thread: str, agent: str | None, caller: Caller) -> ChatRow | None:
-    foreign_id = f"{PROTOCOL}{thread}"
-    found = (row for row, _ in turns.chats(caller, foreign_id) if row.foreign_id == foreign_id)
-    return next((row for row in found if agent in (None, row.agent)), None)
-
-
 async def _newest(turns: ForeignTurns, row: ChatRow | None, body: AgUiRequest) -> tuple[ForeignTurn, int]:
     """Return the newest turn of a thread, whether it runs or not, and the number of the chat's last entry."""
     if row is None:
@@ -112,21 +105,17 @@ async def _asked(
 ) -> ForeignTurn:
     text, files = _prompt(body)
     key = Key(f"g{digest([body.run_id, text])}", True)
-    if row is None:
-        return await turns.begin(
-            text,
-            key,
-            agent=agent,
-            model=properties.model,
-            cwd=request.headers.get("x-penstock-cwd"),
-            title=made_title(text) if text.strip() else None,
-            foreign_id=f"{PROTOCOL}{body.thread_id}",
-            caller=caller,
-            files=files,
-        )
-    if properties.model is not None and properties.model != row.model:
-        await turns.service.change(row.id, model=properties.model)
-    return await turns.again(row, key) or await turns.ask(row, text, key, files)
+    return await turns.ask_by_id(
+        request,
+        row,
+        text,
+        key,
+        foreign_id=f"{PROTOCOL}{body.thread_id}",
+        agent=agent,
+        model=properties.model,
+        caller=caller,
+        files=files,
+    )
 
 
 # --- the answer to a question ---

@@ -8,7 +8,6 @@ from starlette.types import ASGIApp
 
 from penstock.chat.errors import Conflicting, Invalid, NoSuchChat
 from penstock.chat.history.timeline import Timeline
-from penstock.chat.service.validation import made_title
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.web.doors.ai_sdk import UiOptions, UiStream, shown_before
 from penstock.chat.web.doors.files import GivenFile, check_count, data_of
@@ -41,7 +40,7 @@ async def chat(turns: ForeignTurns, request: Request, agent: str | None, body: U
     sdk, is_full = _shown(request)
     caller = await turns.caller(request)
     async with turns.asking:
-        row = _found(turns, body.id, agent, caller)
+        row = turns.chat_of(f"{PROTOCOL}{body.id}", agent, caller)
         if is_answer:
             asked = await _answered(turns, row, body, last)
             message_id = last.id[:MAX_ID_CHARS]
@@ -107,14 +106,8 @@ def _shown(request: Request) -> tuple[int, bool]:
     return int(sdk), wants_all(request)
 
 
-def _found(turns: ForeignTurns, id: str, agent: str | None, caller: Caller) -> ChatRow | None:
-    foreign_id = f"{PROTOCOL}{id}"
-    found = (row for row, _ in turns.chats(caller, foreign_id) if row.foreign_id == foreign_id)
-    return next((row for row in found if agent in (None, row.agent)), None)
-
-
 def _require(turns: ForeignTurns, id: str, request: Request) -> ChatRow:
-    row = _found(turns, id, None, Caller(person_of(request).name, 0))
+    row = turns.chat_of(f"{PROTOCOL}{id}", None, Caller(person_of(request).name, 0))
     if row is None:
         raise NoSuchChat(id)
     return row
@@ -127,21 +120,17 @@ async def _asked(
     text = _text(last)
     files = _files(last)
     key = Key(f"m{digest([last.id, text])}", True)
-    if row is None:
-        return await turns.begin(
-            text,
-            key,
-            agent=agent,
-            model=body.model,
-            cwd=request.headers.get("x-penstock-cwd"),
-            title=made_title(text) if text.strip() else None,
-            foreign_id=f"{PROTOCOL}{body.id}",
-            caller=caller,
-            files=files,
-        )
-    if body.model is not None and body.model != row.model:
-        await turns.service.change(row.id, model=body.model)
-    return await turns.again(row, key) or await turns.ask(row, text, key, files)
+    return await turns.ask_by_id(
+        request,
+        row,
+        text,
+        key,
+        foreign_id=f"{PROTOCOL}{body.id}",
+        agent=agent,
+        model=body.model,
+        caller=caller,
+        files=files,
+    )
 
 
 async def _answered(turns: ForeignTurns, row: ChatRow | None, body: UiRequest, last: UiMessage) -> ForeignTurn:

@@ -24,6 +24,7 @@ from penstock.chat.history.frames import TurnView
 from penstock.chat.people.persons import Person
 from penstock.chat.service.log.chat_log import STORE_ERRORS
 from penstock.chat.service.service import Service
+from penstock.chat.service.validation import made_title
 from penstock.chat.store.protocol import UnknownChat
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.web.broadcast import ChatClient, Watch, Watches
@@ -274,6 +275,45 @@ class ForeignTurns:
                 expected="a chat with the lowest permission, for a program",
                 help="begin another chat, or change it back on the page",
             )
+
+    def chat_of(self, foreign_id: str, agent: str | None, caller: Caller) -> ChatRow | None:
+        """Return the chat that a program knows by this id, with this agent if one is named; None if there is none."""
+        found = (row for row, _ in self.chats(caller, foreign_id) if row.foreign_id == foreign_id)
+        return next((row for row in found if agent in (None, row.agent)), None)
+
+    async def ask_by_id(
+        self,
+        request: Request,
+        row: ChatRow | None,
+        text: str,
+        key: Key,
+        *,
+        foreign_id: str,
+        agent: str | None,
+        model: str | None,
+        caller: Caller,
+        files: Sequence[GivenFile],
+    ) -> ForeignTurn:
+        """Return the turn of a message in a chat, or in a new one if `row` is None; the same message is the same turn.
+
+        Raises:
+            Invalid, ChatError: the request cannot be done.
+        """
+        if row is None:
+            return await self.begin(
+                text,
+                key,
+                agent=agent,
+                model=model,
+                cwd=request.headers.get("x-penstock-cwd"),
+                title=made_title(text) if text.strip() else None,
+                foreign_id=foreign_id,
+                caller=caller,
+                files=files,
+            )
+        if model is not None and model != row.model:
+            await self.service.change(row.id, model=model)
+        return await self.again(row, key) or await self.ask(row, text, key, files)
 
     async def again(self, chat: ChatRow, key: Key) -> ForeignTurn | None:
         """Return the turn of a chat that this request submitted before."""
