@@ -88,9 +88,15 @@ class Thread:
             self._messages[id] = found
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the event that gives the client all messages, those that it has in its own order."""
-        last = len(self._places)
-        ids = sorted(self._messages, key=lambda id: self._places.get(id, last))
+        """Return the event that gives the client all messages.
+
+        Those that it has keep its order; one that it lacks, as a cut left it out, is before the message that followed.
+        """
+        place, order = len(self._places), {}
+        for id in reversed(self._messages):
+            place = self._places.get(id, place)
+            order[id] = place, id in self._places
+        ids = sorted(self._messages, key=order.__getitem__)
         return {"type": "MESSAGES_SNAPSHOT", "messages": [self._whole(id) for id in ids]}
 
     def _whole(self, id: str) -> dict[str, Any]:
