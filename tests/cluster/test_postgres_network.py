@@ -14,8 +14,8 @@ from slow_network import Direction, Proxy
 from penstock.chat.store.conformance import CHECKS, Check, check_store
 from penstock.chat.store.postgres.connections import WORKERS, Patience
 from penstock.chat.store.postgres.store import PostgresStore
-from penstock.chat.store.protocol import ChatStore, Conflict, StoreFailed, Submitted, UnknownChat
-from penstock.chat.store.rows import ChatChanges, ChatRow, TurnRow
+from penstock.chat.store.protocol import ChatStore, Conflict, RowChanged, StoreFailed, Submitted, UnknownChat
+from penstock.chat.store.rows import ChatChanges, ChatRow, ChatRule, TurnRow
 from penstock.errors import UsageError
 
 pytestmark = pytest.mark.slow
@@ -135,6 +135,35 @@ def test_a_lost_acknowledgement_behind_which_others_appended(database: str, prox
             proxy.hold()
             with pytest.raises(Conflict):
                 await lost
+
+    asyncio.run(check())
+
+
+def test_a_lost_acknowledgement_of_changed_rules(database: str, proxy: Proxy) -> None:
+    """Rules that were compared and set are recognized; those that another writer has set since are a conflict."""
+    mine, other = ChatRule("a", "make a", "ana"), ChatRule("b", "make b", "ben")
+
+    async def check() -> None:
+        direct = await PostgresStore.open(database)
+        store = await PostgresStore.open(proxy.url(database), patience=LONG)
+        async with asyncio.timeout(PATIENCE), direct, store:
+            await store.create_chat(ChatRow("a", "claude", "/", 1))
+            for known, rules, later in (([], [mine], None), ([mine], [], [other])):
+                await _connected(store)
+                proxy.hold("to client")
+                made = asyncio.ensure_future(store.update_chat("a", ChatChanges(rules=rules, title="t"), rules=known))
+                while (await direct.get_chat("a")).rules != rules:
+                    await asyncio.sleep(0.01)
+                if later is not None:
+                    await direct.update_chat("a", ChatChanges(rules=later))
+                proxy.cut()
+                proxy.hold()
+                if later is None:
+                    assert (await made).rules == rules
+                else:
+                    with pytest.raises(RowChanged):
+                        await made
+                    assert (await store.get_chat("a")).rules == later
 
     asyncio.run(check())
 

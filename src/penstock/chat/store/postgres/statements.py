@@ -29,10 +29,13 @@ GET_CHAT = f"SELECT {_CHAT} FROM heads JOIN chats USING (key) WHERE id = %(id)s"
 
 LIST_CHATS = f"SELECT {_CHAT} FROM heads JOIN chats USING (key) WHERE id > %(after)s ORDER BY id LIMIT %(limit)s"
 
-# The lock makes the comparison and the change one step: a writer that waits for it compares anew.
+# The lock makes the comparison and the change one step: a writer that waits for it compares anew. A second attempt finds
+# the rules that the first one may have made.
 UPDATE_CHAT_WITH_RULES = """WITH found AS (
         SELECT c.key FROM chats AS c JOIN heads AS h USING (key)
-        WHERE h.id = %(id)s AND c.rules = %(rules)s::jsonb FOR UPDATE OF c
+        WHERE h.id = %(id)s AND (
+            c.rules = %(rules)s::jsonb OR %(again)s AND c.rules = %(changes)s::jsonb -> 'rules'
+        ) FOR UPDATE OF c
     ) SELECT update_chat_v1(%(id)s, %(changes)s::jsonb) FROM found"""
 
 LIST_TURNS = f"""SELECT {_TURN} FROM heads AS h LEFT JOIN LATERAL (
