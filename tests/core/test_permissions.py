@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from normalized import checked, of_type, run_of
 
 from penstock import updates as up
 from penstock.core.normalizer.normalizer import Normalizer
-from penstock.events import AnsweredBy, Change, Event, Option, QuestionAsked, RunEnded, ToolCalled, ToolReturned
+from penstock.core.questions import SAME_COMMAND
+from penstock.events import (
+    AnsweredBy,
+    Change,
+    Event,
+    Option,
+    QuestionAnswered,
+    QuestionAsked,
+    RunEnded,
+    ToolCalled,
+    ToolReturned,
+)
 
 OPTIONS = [Option("y", "Yes", "allow_once"), Option("a", "Always", "allow_always"), Option("n", "No", "reject_once")]
 EDIT = [Change("f", "update", added=1, removed=1, diff="@@\n-a\n+b\n")]
@@ -45,6 +57,29 @@ def test_an_open_question_is_known_as_its_adapter_read_it() -> None:
     assert normalizer.permissions.asked("another") is None
     normalizer.apply(up.Answer("q", "person", "y"))
     assert normalizer.permissions.asked("q") is None
+
+
+def test_an_answer_for_the_same_command_allows_once() -> None:
+    """The agent is answered with its own option, and the events say what the person chose."""
+    own = msgspec.structs.replace(asked(ask="command"), options=[SAME_COMMAND, *OPTIONS])
+    normalizer = Normalizer("test", up.Traits())
+    normalizer.apply(own)
+    assert normalizer.permissions.allow_same("another") is None
+    once = normalizer.permissions.allow_same("q")
+    assert once == up.Answer("q", "person", "y")
+    normalizer.apply(once)
+    (event,) = of_type(normalizer.drain(), QuestionAnswered)
+    assert isinstance(event, QuestionAnswered)
+    assert (event.option, event.by) == (SAME_COMMAND.id, "person")
+    assert normalizer.permissions.allow_same("q") is None
+
+
+@pytest.mark.parametrize("options", [OPTIONS, [SAME_COMMAND, *OPTIONS[1:]], [SAME_COMMAND]])
+def test_nothing_is_allowed_that_was_not_offered(options: list[Option]) -> None:
+    """A question without Penstock's option, or whose agent cannot allow once, has no such answer."""
+    normalizer = Normalizer("test", up.Traits())
+    normalizer.apply(msgspec.structs.replace(asked(ask="command"), options=options))
+    assert normalizer.permissions.allow_same("q") is None
 
 
 def test_none_is_known_to_be_denied() -> None:

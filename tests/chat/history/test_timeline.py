@@ -15,10 +15,13 @@ from penstock import events as ev
 from penstock.chat.history import entries, timeline
 from penstock.chat.history.entries import (
     Answered,
+    Edited,
     Entry,
+    Moved,
     Numbered,
     Prompted,
     Released,
+    SentNow,
     StopRequested,
     TurnBegan,
     TurnEnded,
@@ -345,3 +348,91 @@ def test_the_time_in_which_a_lost_turn_did_nothing_is_not_its_work() -> None:
     seen = folded(rows)
     seen.take([Numbered(len(rows) + 1, later, TurnEnded(1, "cut_off", "it was killed"))])
     assert seen.turns[1].duration_ms == later - rows[1].at
+
+
+# --- the messages that wait ---
+
+
+class Queue:
+    """The queue as `docs/gateway-api.md` describes it: a plain list, and who was sent now."""
+
+    def __init__(self) -> None:
+        self.waiting: list[int] = []
+        self.first: list[int] = []
+        self.held: set[int] = set()
+        self.texts: dict[int, str] = {}
+        self.running: int | None = None
+
+    @property
+    def order(self) -> list[int]:
+        """All that wait, the next one first."""
+        return self.first + self.waiting
+
+    def send_now(self, turn: int) -> None:
+        """Put it behind those that were sent so before, and before all others."""
+        if turn in self.order:
+            (self.first if turn in self.first else self.waiting).remove(turn)
+            self.first.append(turn)
+            self.held.discard(turn)
+
+
+def entries_of(seed: int) -> tuple[list[Entry | ev.Event], Queue]:
+    """Return a random log of a chat, and the queue that it leads to."""
+    chance, queue, log = random.Random(seed), Queue(), list[Entry | ev.Event]()
+    for number in range(1, 40):
+        what = chance.choice(["prompt", "prompt", "now", "send", "move", "edit", "stop", "release", "begin", "gone"])
+        some = chance.choice(queue.order) if queue.order else number
+        if what in ("prompt", "now"):
+            stops = queue.running if what == "now" and chance.random() < 0.5 else None
+            log.append(Prompted(number, f"text {number}", now=what == "now", stops=stops))
+            queue.texts[number] = f"text {number}"
+            if what == "prompt" and queue.held:
+                queue.held.add(number)
+            queue.waiting.append(number)
+            if what == "now":
+                queue.send_now(number)
+        elif what == "send":
+            log.append(SentNow(some, stops=queue.running))
+            queue.send_now(some)
+        elif what == "move":
+            order = chance.sample(queue.order, len(queue.order))
+            log.append(Moved([*order, 999]))
+            queue.first, queue.waiting = [], order
+        elif what == "edit":
+            log.append(Edited(some, f"edited {number}"))
+            queue.texts[some] = f"edited {number}"
+        elif what == "stop" and queue.running is not None:
+            log += [StopRequested(queue.running), TurnEnded(queue.running, "cancelled")]
+            queue.held |= {*queue.order}
+            queue.running = None
+        elif what == "release":
+            log.append(Released(some))
+            queue.held -= {turn for turn in queue.held if turn <= some}
+        elif what == "gone" and queue.order:
+            log += [StopRequested(some), TurnEnded(some, "cancelled")]
+            (queue.first if some in queue.first else queue.waiting).remove(some)
+            queue.held.discard(some)
+        elif what == "begin" and queue.running is None and any(turn not in queue.held for turn in queue.order):
+            queue.running = next(turn for turn in queue.order if turn not in queue.held)
+            (queue.first if queue.running in queue.first else queue.waiting).remove(queue.running)
+            log.append(TurnBegan(queue.running, "claude", "/"))
+    return log, queue
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_everybody_sees_the_same_queue(seed: int) -> None:
+    """Viewers who come at any entry, a newcomer and the list of the document agree on order, texts and what is held."""
+    log, queue = entries_of(seed)
+    chat = numbered(log)
+    whole = folded(chat)
+    assert [view.turn for view in whole.queued] == queue.order
+    assert {view.turn for view in whole.held} == queue.held
+    assert [view.turn for view in whole.ready] == [turn for turn in queue.order if turn not in queue.held]
+    assert {view.turn: view.prompt for view in whole.queued} == {turn: queue.texts[turn] for turn in queue.order}
+    expected = new_viewer(whole).seen
+    grown = Timeline()
+    for entry in chat:
+        viewer = new_viewer(grown)
+        bring_up(viewer, whole, deltas=True)
+        assert viewer.seen == expected
+        grown.take([entry])

@@ -474,14 +474,16 @@ class Timeline:
 def in_conversation(views: Iterable[TurnView]) -> list[TurnView]:
     """Return turns in the order of their conversation: as they ran, then those that wait, in their own order.
 
-    A turn that never began, as it was taken back, is behind the turn that was asked for before it.
+    A turn that never began, as it was taken back, is behind the turn that was asked for before it and waits no more.
     """
     some = list(views)
     found = sorted((view for view in some if view.state == "queued" or view.began_at is not None), key=_order)
     for view in sorted(
         (view for view in some if view.state != "queued" and view.began_at is None), key=lambda view: view.turn
     ):
-        earlier = [(it.turn, place) for place, it in enumerate(found, 1) if it.turn < view.turn]
+        earlier = [
+            (it.turn, place) for place, it in enumerate(found, 1) if it.turn < view.turn and it.state != "queued"
+        ]
         found.insert(max(earlier)[1] if earlier else 0, view)
     return found
 

@@ -29,8 +29,8 @@ GET_CHAT = f"SELECT {_CHAT} FROM heads JOIN chats USING (key) WHERE id = %(id)s"
 
 LIST_CHATS = f"SELECT {_CHAT} FROM heads JOIN chats USING (key) WHERE id > %(after)s ORDER BY id LIMIT %(limit)s"
 
-# The lock makes the comparison and the change one step: a writer that waits for it compares anew. A second attempt finds
-# the rules that the first one may have made.
+# The lock makes the comparison and the change one step: a writer that waits for it compares anew. A second attempt may
+# find the rules of the first one.
 UPDATE_CHAT_WITH_RULES = """WITH found AS (
         SELECT c.key FROM chats AS c JOIN heads AS h USING (key)
         WHERE h.id = %(id)s AND (
