@@ -429,6 +429,7 @@ def test_everybody_sees_the_same_queue(seed: int) -> None:
     assert {view.turn for view in whole.held} == queue.held
     assert [view.turn for view in whole.ready] == [turn for turn in queue.order if turn not in queue.held]
     assert {view.turn: view.prompt for view in whole.queued} == {turn: queue.texts[turn] for turn in queue.order}
+    assert whole.latest is None or not queue.order or whole.latest.turn == queue.order[-1]
     expected = new_viewer(whole).seen
     grown = Timeline()
     for entry in chat:

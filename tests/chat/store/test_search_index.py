@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 
 from penstock.chat.store import search_tables
 from penstock.chat.store.rows import ChatRow
-from penstock.chat.store.search import CONTEXT_CHARS, MAX_MARKS, Reader, SearchTexts, context_of, tsquery, tsvector
+from penstock.chat.store.search import (
+    CONTEXT_CHARS,
+    MAX_MARKS,
+    TITLE,
+    Reader,
+    SearchTexts,
+    context_of,
+    key_of,
+    tsquery,
+    tsvector,
+)
 from penstock.chat.store.sqlite import SqliteStore
 from penstock.chat.store.words import MAX_WORDS, parse, words_of
 from penstock.errors import UsageError
@@ -160,6 +170,22 @@ def test_a_sqlite_that_cannot_search_keeps_chats(tmp_path: Path, monkeypatch: py
             with pytest.raises(UsageError, match="cannot search"):
                 await store.search(parse("needle"), OWNER, limit=1)
             await store.delete_chat("a")
+
+    asyncio.run(use())
+
+
+def test_two_rows_with_the_same_key_are_both_found(tmp_path: Path) -> None:
+    """Chats that were made in the same millisecond may have the same key: the second gets the next one."""
+    keys: dict[int, str] = {}
+    names = (f"c{nth}" for nth in range(100_000))
+    one, two = next((keys[key], it) for it in names if keys.setdefault(key := key_of(it, TITLE, 1), it) != it)
+
+    async def use() -> None:
+        async with await SqliteStore.open(tmp_path / "chats.db") as store:
+            for chat in (one, two):
+                await store.create_chat(ChatRow(chat, "claude", "/", 1, title="a needle"))
+            await _index(store)
+            assert sorted(await _found(store)) == sorted([one, two])
 
     asyncio.run(use())
 

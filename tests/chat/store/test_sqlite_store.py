@@ -25,7 +25,7 @@ from penstock.chat.store import sqlite as sqlite_store
 from penstock.chat.store.columns import additions
 from penstock.chat.store.database import StoreHeld, caution, failure
 from penstock.chat.store.protocol import Ahead, Conflict, StoreClosed, StoreFailed, Trimmed, clock
-from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Share, TurnRow
+from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, Directory, Share, TurnRow
 from penstock.chat.store.schema import OtherForm
 from penstock.chat.store.sqlite import LARGEST_ENTRY, SqliteStore
 from penstock.chat.store.writer import Readers, StoreWrite
@@ -106,7 +106,7 @@ def test_it_does_as_a_list_would(steps: list[Any]) -> None:
 
 _WRITER = """
 import asyncio, sys
-from penstock.chat.store.rows import ChatChanges, ChatRow, TurnRow
+from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, TurnRow
 from penstock.chat.store.sqlite import SqliteStore
 
 async def main():
@@ -802,6 +802,25 @@ def test_what_a_store_cannot_keep_is_noted_until_a_check_succeeds(tmp_path: Path
 
     asyncio.run(use())
     assert seen == [False, True]
+
+
+def test_an_attachment_leaves_space_for_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that would fill the disk is rejected, and nothing of it is kept; one that fits is taken."""
+    content = b"x" * 100
+
+    async def use() -> None:
+        async with await SqliteStore.open(tmp_path / "chats.db") as store:
+            await store.create_chat(ChatRow("a", "claude", "/", 1))
+            one = Attachment("one", "a", "a.txt", "text/plain", len(content), 1)
+            monkeypatch.setattr(sqlite_store, "free_bytes", lambda folder: sqlite_store.SPARE_BYTES + 99)
+            with pytest.raises(StoreFailed, match="no space"):
+                await store.put_attachment(one, content, unsent_before=0)
+            assert await store.list_attachments("a") == []
+            monkeypatch.setattr(sqlite_store, "free_bytes", lambda folder: sqlite_store.SPARE_BYTES + 100)
+            await store.put_attachment(one, content, unsent_before=0)
+            assert await store.read_attachment("a", "one") == content
+
+    asyncio.run(use())
 
 
 def test_the_space_of_a_folder_that_is_gone_is_not_known(tmp_path: Path) -> None:
