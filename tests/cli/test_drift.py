@@ -141,6 +141,81 @@ def test_the_schema_of_codex_is_asked_for(bin: Path, capfd: pytest.CaptureFixtur
     assert not os.path.exists(Path(where).read_text().strip())
 
 
+def test_an_agent_that_starts_another(bin: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Ccs has the kinds of the claude beside it, with its own version; without claude nothing is said to be known."""
+    program(bin / "ccs", "#!/bin/sh\necho 7.79.1\n")
+    assert main(["drift", "ccs"]) == 1
+    assert "claude, which it starts, is not installed" in capfd.readouterr().out
+    program(bin / "claude", b"#!/bin/sh\necho 2.1.331\nexit\n" + CLAUDE % b"status")
+    assert main(["drift", "ccs", "--json"]) == 0
+    for row in lines(capfd):
+        assert row["version"] == "7.79.1"
+        assert row["read"] == ["assistant", "result/success", "system/init", "user"]
+    program(bin / "claude", b"#!/bin/sh\necho 2.1.331\nexit\n" + CLAUDE % b"took_back")
+    assert main(["drift", "ccs"]) == 1
+    assert "ccs exec, unknown: system/took_back\n" in capfd.readouterr().out
+
+
+def test_a_program_of_python(bin: Path, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The files are those of its environment, also through a link into it, and the version is that of the package."""
+    packages = tmp_path / "venv" / "lib" / "python3.12" / "site-packages"
+    (packages / "mistral_vibe-3.0.9.dist-info").mkdir(parents=True)
+    program(packages / "vibe" / "acp" / "updates.py", 'send(session_update="agent_message_chunk")\n')
+    (bin / "vibe-acp").symlink_to(program(tmp_path / "venv" / "bin" / "vibe-acp", "#!/bin/sh\nsleep 600\n"))
+    assert main(["drift", "vibe", "--json"]) == 0
+    (row,) = lines(capfd)
+    assert (row["version"], row["newer"], row["read"]) == ("3.0.9", True, ["session/update/agent_message_chunk"])
+    program(packages / "vibe" / "acp" / "more.py", 'send(session_update="message_replaced")\n')
+    assert main(["drift", "vibe"]) == 1
+    assert "vibe acp, unknown: session/update/message_replaced\n" in capfd.readouterr().out
+    (packages / "mistral_vibe-3.0.9.dist-info").rmdir()
+    program(tmp_path / "venv" / "bin" / "vibe-acp", "#!/bin/sh\necho vibe 3.1.0\n")
+    assert main(["drift", "vibe"]) == 1
+    text = capfd.readouterr().out
+    assert "not installed as a package of Python" in text
+    assert "3.1.0" in text
+
+
+@pytest.mark.parametrize(
+    ("agent", "file", "text", "read", "unknown"),
+    [
+        (
+            "droid",
+            "bin/droid",
+            'var a={type:"system",subtype:"init",cwd:process.cwd(),session_id:u,tools:t};'
+            'let b={type:"tool_result",id:c.id,error:c.bad?{type:"tool_error",message:m}:void 0,session_id:T};'
+            'let d={type:"rewind",from:e.id,session_id:T};f({type:"span",name:"x"});g({session_id:u})',
+            ["system/init", "tool_result"],
+            ["rewind"],
+        ),
+        (
+            "kimi",
+            "dist/main.mjs",
+            'this.writeJsonLine({\n\t\t\trole: "tool",\n});\n'
+            'const m = {\n\trole: "meta",\n\ttype: "session.resume_hint",\n'
+            '};\nconst n = {\n\trole: "meta",\n\ttype: "turn.discarded",\n};\nsend({ role: "user" });\n',
+            ["meta/session.resume_hint", "tool"],
+            ["meta/turn.discarded"],
+        ),
+        (
+            "kilo",
+            "bin/kilo",
+            'if(x("text",{part:p}))a();if(y("text_replaced",{part:p}))b();',
+            ["text"],
+            ["text_replaced"],
+        ),
+    ],
+)
+def test_lines_in_a_bundle(
+    bin: Path, capfd: pytest.CaptureFixture[str], agent: str, file: str, text: str, read: list[str], unknown: list[str]
+) -> None:
+    """The objects that a program prints are found in its code, and others are not taken for them."""
+    package(bin, f"@x/{agent}", agent, "99.0.0", {file: text})
+    assert main(["drift", agent, "--json"]) == 1
+    row = next(row for row in lines(capfd) if row["route"] == "exec")
+    assert (row["read"], [it["name"] for it in row["unknown"]]) == (read, unknown)
+
+
 @pytest.mark.parametrize(
     ("script", "reason"),
     [

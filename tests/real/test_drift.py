@@ -66,9 +66,13 @@ def test_every_kind_in_recordings_of_claude_is_in_its_list(monkeypatch: pytest.M
 def put_in_path(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the programs of an agent, or skip the test."""
     table = packages()
-    needed = [table[it] for it in dict.fromkeys(route.program for route in AGENTS[name].routes.values())]
+    started = [route.source.started for route in AGENTS[name].routes.values() if route.source is not None]
+    routes = [route for agent in (name, *filter(None, started)) for route in AGENTS[agent].routes.values()]
+    needed = [table[it] for it in dict.fromkeys(route.program for route in routes)]
     try:
         for it in needed:
+            if it.by_name and not it.is_installed():
+                raise NotInstalled(f"{it} has to be named to be installed")
             install(it)
     except NotInstalled as error:
         pytest.skip(str(error))

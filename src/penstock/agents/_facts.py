@@ -119,6 +119,8 @@ class KindSource(msgspec.Struct, frozen=True, kw_only=True):
 
     files: tuple[str, ...] = ()
     """Patterns of paths below the folder of the program's package; (): the program itself."""
+    python: str = ""
+    """Name of the program's package of Python, as in the name of its folder of metadata; "": a package of npm."""
     schema: tuple[str, ...] = ()
     """Arguments with which the program writes its schema, instead of `files`; `{folder}` is the place of its files."""
     patterns: tuple[tuple[str, str], ...] = ()
@@ -126,6 +128,9 @@ class KindSource(msgspec.Struct, frozen=True, kw_only=True):
     expression that begins with plain characters is many times as fast."""
     reader: str = ""
     """Function, as `module:name`, that yields the names in the content of one file, instead of `patterns`."""
+    started: str = ""
+    """Agent that this one starts, and whose lines it passes on: its program has the kinds, on the route of the same
+    name. The other fields are not used then."""
 
 
 ACP_SOURCE = (("session/update/", r"""sessionUpdate: ?["']([a-z_]{1,80})["']"""),)

@@ -87,9 +87,15 @@ def of_adapter(adapter: Any) -> RouteKinds | None:
 
 
 def of_source(agent: str, route: str) -> RouteKinds:
-    """Return the kinds of a route with those of the agent's other routes whose programs have the same list of kinds."""
-    routes, found = AGENTS[agent].routes, table(agent).routes
-    alike = [found[name] for name, it in routes.items() if name in found and it.source == routes[route].source]
+    """Return the kinds of a route with those of all routes whose programs have the same list of kinds.
+
+    These are other routes of the agent, and those of the agent that it starts.
+    """
+    source = AGENTS[agent].routes[route].source
+    found = table(agent).routes
+    alike = [found[name] for name, it in AGENTS[agent].routes.items() if name in found and it.source == source]
+    if source is not None and source.started:
+        alike.append(of_source(source.started, route))
     return RouteKinds(
         kinds={kind: state for it in alike for kind, state in it.kinds.items()}
         | {kind: "read" for it in alike for kind, state in it.kinds.items() if state == "read"},

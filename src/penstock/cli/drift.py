@@ -136,15 +136,18 @@ def installed_rows(names: Sequence[str]) -> list[RouteRow]:
         if not routes and names:
             raise AgentNotFound(AGENTS[name].default.program or name, AGENTS[name].install)
         found += routes
-    scans: dict[tuple[str, str], Scan] = {}
+    scans: dict[tuple[str, str, str], Scan] = {}
     return [_row(*it, scans) for it in found]  # one by one: this process searches, and each search has its own time
 
 
-def _row(name: str, route: str, path: str, scans: dict[tuple[str, str], Scan]) -> RouteRow:
+def _row(name: str, route: str, path: str, scans: dict[tuple[str, str, str], Scan]) -> RouteRow:
     known = kinds.table(name).routes.get(route, kinds.RouteKinds())
-    source = AGENTS[name].routes[route].source
-    key = path, repr(source)
-    scan = scans.get(key) or _scan(path, source)
+    source, printer = AGENTS[name].routes[route].source, AGENTS[name].routes[route].program
+    if source is not None and source.started:
+        started = AGENTS[source.started].routes[route]
+        source, printer = started.source, started.program
+    key = path, printer, repr(source)
+    scan = scans.get(key) or _scan(path, printer, source)
     scans[key] = scan
     row = RouteRow(name, route, path, version=scan.version, recorded=[*known.versions], problem=scan.problem)
     if row.version is not None and known.versions:
@@ -162,13 +165,17 @@ def _row(name: str, route: str, path: str, scans: dict[tuple[str, str], Scan]) -
     return row
 
 
-def _scan(path: str, source: KindSource | None) -> Scan:
+def _scan(path: str, printer: str, source: KindSource | None) -> Scan:
+    """Return the version of the program at `path`, and the kinds that the program named `printer` has."""
     end = time.monotonic() + SECONDS
-    version = installed.version(path, SECONDS)
+    version = installed.version(path, SECONDS, source)
     if source is None:
         return Scan(version)
+    printing = installed.where(printer)
+    if printing is None:
+        return Scan(version, problem=f"{printer}, which it starts, is not installed")
     try:
-        return Scan(version, installed.printable(path, source, max(0.0, end - time.monotonic())))
+        return Scan(version, installed.printable(printing, source, max(0.0, end - time.monotonic())))
     except installed.Unreadable as error:
         return Scan(version, problem=str(error))
 

@@ -46,8 +46,14 @@ def where(program: str) -> str | None:
     return shutil.which(program) if program else None
 
 
-def version(path: str, seconds: float) -> str | None:
-    """Return the version of a program: that of its npm package, else what `--version` prints in time."""
+def version(path: str, seconds: float, source: KindSource | None = None) -> str | None:
+    """Return the version of a program: that of its package, else what `--version` prints in time.
+
+    source: place of its kinds, which names its package if that is one of Python.
+    """
+    if source is not None and source.python:
+        found = _python_package(path, source.python)
+        return _version_in(found[1]) if found is not None else printed_version(path, seconds)
     package = _package(path)
     if package is not None:
         return _version_in(package[1].version)
@@ -83,6 +89,11 @@ def printable(path: str, source: KindSource, seconds: float) -> set[str]:
             return _in_files(_matching(Path(folder), source.files), source, end)
     if not source.files:
         return _in_files(iter([Path(os.path.realpath(path))]), source, end)
+    if source.python:
+        found = _python_package(path, source.python)
+        if found is None:
+            raise Unreadable("it is not installed as a package of Python, whose files have them")
+        return _in_files(_matching(found[0], source.files), source, end)
     package = _package(path)
     if package is None:
         raise Unreadable("it is not installed as an npm package, whose files have them")
@@ -159,4 +170,15 @@ def _package(path: str) -> tuple[Path, _Package] | None:
                 return folder, msgspec.json.decode(bytes(content), type=_Package)
         except (Unreadable, msgspec.DecodeError):
             continue  # a folder inside the package, perhaps with a description of its own that has no version
+    return None
+
+
+def _python_package(path: str, name: str) -> tuple[Path, str] | None:
+    """Return the folder of the packages that a program of Python belongs to, and the version of the one of this name.
+
+    None if it is not there: then the program is of an environment with another form.
+    """
+    above = Path(os.path.realpath(path)).parent.parent
+    for metadata in sorted(above.glob(f"lib/python3*/*-packages/{name}-*.dist-info")):
+        return metadata.parent, metadata.name.removeprefix(f"{name}-").removesuffix(".dist-info")
     return None

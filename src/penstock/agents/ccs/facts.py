@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import Feature, Longest
-from penstock.agents._facts import CLAUDE_LIMIT_FLAGS, MIB, STREAM_JSON_TAGS, AgentFacts, RouteFacts, npm
+from penstock.agents._facts import CLAUDE_LIMIT_FLAGS, MIB, STREAM_JSON_TAGS, AgentFacts, KindSource, RouteFacts, npm
 from penstock.agents._permissions import CLAUDE_EXEC, CLAUDE_SERVER
 from penstock.agents._project_files import CLAUDE_FILES
 from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS
@@ -28,6 +28,7 @@ FACTS = AgentFacts(
             counts_refused=True,
             needs_answers=True,
             tags=STREAM_JSON_TAGS,
+            source=KindSource(started="claude"),
         ),
         "exec": RouteFacts(
             "ccs.exec:Ccs",
@@ -40,6 +41,7 @@ FACTS = AgentFacts(
             made="diff",
             counts_refused=True,
             tags=STREAM_JSON_TAGS,
+            source=KindSource(started="claude"),
         ),
     },
     allows={"server": CLAUDE_SERVER, "exec": CLAUDE_EXEC},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import AgentFacts, RouteFacts, Sign, npm
+from penstock.agents._facts import AgentFacts, KindSource, RouteFacts, Sign, npm
 from penstock.agents._permissions import EVERYTHING, own_settings
 from penstock.agents._project_files import AGENTS_MD, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER
@@ -15,6 +15,9 @@ SIGNS = (
     Sign(types=("completion",), has=("session_id", "finalText")),
     Sign(types=("error",), has=("session_id", "source", "timestamp")),
 )
+
+_LINE = r"\{type:\"(\w{1,40})\"(?:,(?:role|subtype):\"(\w{1,40})\")?,[^;`]{0,400}?\bsession_id:"
+"""Regular expression of an object that is printed as a line: it names the session."""
 
 FACTS = AgentFacts(
     routes={
@@ -36,6 +39,7 @@ FACTS = AgentFacts(
             made="diff",
             signs=SIGNS,
             tags=("type", "subtype", "role"),
+            source=KindSource(patterns=(("", _LINE),)),
         )
     },
     allows={

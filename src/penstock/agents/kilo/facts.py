@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.adapter import Level
-from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, Permission, RouteFacts, StateFolder, npm
+from penstock.agents._facts import (
+    ACP_SOURCE,
+    ACP_TAGS,
+    AcpQuirks,
+    AgentFacts,
+    KindSource,
+    Permission,
+    RouteFacts,
+    StateFolder,
+    npm,
+)
 from penstock.agents._hosts import ANY_PROVIDER as ANY_HOSTS
 from penstock.agents._permissions import EVERYTHING, own_settings
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
+from penstock.agents.opencode.facts import EXEC_SOURCE
 
 _ASKING: Mapping[Level, Permission] = {
     "all": EVERYTHING,
@@ -28,6 +39,7 @@ FACTS = AgentFacts(
             made="diff",
             counts_refused=True,
             tags=ACP_TAGS,
+            source=KindSource(patterns=ACP_SOURCE),
         ),
         "exec": RouteFacts(
             "kilo.exec:Kilo",
@@ -38,6 +50,7 @@ FACTS = AgentFacts(
             proposed="fragment",
             made="diff",
             tags=("type",),
+            source=EXEC_SOURCE,
         ),
     },
     allows={

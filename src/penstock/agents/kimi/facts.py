@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import AgentFacts, RouteFacts, Sign, npm
+from penstock.agents._facts import AgentFacts, KindSource, RouteFacts, Sign, npm
 from penstock.agents._permissions import EVERYTHING
 from penstock.agents._project_files import AGENTS_MD, SKILLS, ProjectFiles
 
@@ -11,6 +11,10 @@ SIGNS = (
         types=("system.version", "session.resume_hint", "turn.step.retrying"), equals={"role": ("meta",)}, lacks=("id",)
     ),
 )
+
+_META = ("meta/", r'role: "meta",\s{1,20}type: "([\w.]{1,80})"')
+_ROLE = ("", r'writeJsonLine\(\{\s{1,20}role: "(\w{1,40})"')
+"""Patterns of lines about the run, and of those with what was said."""
 
 FACTS = AgentFacts(
     routes={
@@ -23,6 +27,7 @@ FACTS = AgentFacts(
             proposed="fragment",
             signs=SIGNS,
             tags=("role", "type"),
+            source=KindSource(files=("dist/*.mjs",), patterns=(_META, _ROLE)),
         )
     },
     allows={"exec": {"own": EVERYTHING, "all": EVERYTHING}},

@@ -52,6 +52,8 @@ _SERVER_FEATURES: tuple[Feature, ...] = (
 _EVENT = r'type:"([a-z0-9-]{1,40}(?:\.[a-z0-9-]{1,40}){1,6})",(?:\.\.\.[\w$]{1,8},)?(?:schema|properties):'
 """Regular expression of the definition of an event, and of one that the server makes itself."""
 
+EXEC_SOURCE = KindSource(patterns=(("", r'if\([\w$]{1,8}\("([a-z_]{1,40})",\{part:'),))
+
 FACTS = AgentFacts(
     routes={
         "server": RouteFacts(
@@ -76,7 +78,7 @@ FACTS = AgentFacts(
             made="diff",
             signs=EXEC_SIGNS,
             tags=("type",),
-            source=KindSource(patterns=(("", r'if\([\w$]{1,8}\("([a-z_]{1,40})",\{part:'),)),
+            source=EXEC_SOURCE,
         ),
         "acp": RouteFacts(
             "acp.dialogue:Acp",

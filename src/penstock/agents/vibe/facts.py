@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, RouteFacts
+from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, KindSource, RouteFacts
 from penstock.agents._permissions import ACP, own_settings
 from penstock.agents._project_files import AGENTS_MD, SKILLS, ProjectFiles
+
+_PATTERNS = (("session/update/", r'session_update="([a-z_]{1,80})"'),)
 
 FACTS = AgentFacts(
     routes={
@@ -18,6 +20,7 @@ FACTS = AgentFacts(
             made="fragment",
             counts_refused=True,
             tags=ACP_TAGS,
+            source=KindSource(python="mistral_vibe", files=("vibe/acp/**/*.py",), patterns=_PATTERNS),
         ),
     },
     allows={
