@@ -84,7 +84,7 @@ class _Place:
             raise MethodNotAllowed(self._allowed)
         arguments = _ids(scope)
         audited = Audited(self._api.audit, request, address, arguments)
-        with audited:
+        async with audited:
             chat: str | None = arguments.get("chat")
             if chat is not None:
                 await self._api.service.node.find(chat)

@@ -47,11 +47,13 @@ class Audited:
         self._address = address
         self._arguments = arguments
 
-    def __enter__(self) -> None:
+    async def __aenter__(self) -> None:
         pass
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Record the request, if it changed something or was refused."""
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        """Record the request, if it changed something or was refused, before it is answered."""
         status = self._address.status if error is None else getattr(error, "status", 500)
         if self._request.method in READING and status != 403:
             return
@@ -68,6 +70,7 @@ class Audited:
             chat=self._arguments.get("chat"),
             details=self._details(),
         )
+        await self._audit.settle()
 
     def _details(self) -> dict[str, Any]:
         found = {name: value for name, value in self._arguments.items() if name not in ("chat", "body")}

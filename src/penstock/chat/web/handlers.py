@@ -163,7 +163,7 @@ class Api:
         """Return the metrics for Prometheus."""
         folder = self.runs.data
         free = None if folder is None else await asyncio.to_thread(free_bytes, folder)
-        text = metrics.text(self.watches.metrics, self.service, free, process_figures())
+        text = metrics.text(self.watches.metrics, self.service, free, process_figures(), self.audit.lost)
         return Response(text, headers={**NO_STORE, "Content-Type": metrics.CONTENT_TYPE})
 
     # --- logins ---

@@ -65,8 +65,11 @@ class Exposition:
         self._lines.append(f"{name}{{{joined}}} {value!r}" if joined else f"{name} {value!r}")
 
 
-def text(metrics: Metrics, service: Service, free: int | None, process: ProcessFigures) -> str:
-    """Return all metrics in the text format of Prometheus; `free`: bytes that are free for the data directory."""
+def text(metrics: Metrics, service: Service, free: int | None, process: ProcessFigures, audit_lost: int = 0) -> str:
+    """Return all metrics in the text format of Prometheus.
+
+    `free`: bytes that are free for the data directory; `audit_lost`: records of what people did that were not written.
+    """
     states: dict[Labels, float] = {(("state", it),): 0 for it in ("idle", "queued", "running")}
     for chat in service.chats():
         states[(("state", chat.state),)] += 1
@@ -84,6 +87,8 @@ def text(metrics: Metrics, service: Service, free: int | None, process: ProcessF
     page.add("gauge", "penstock_store_works", "1 if the store can be written, else 0.", int(works))
     if free is not None:
         page.add("gauge", "penstock_free_bytes", "Bytes that are free on the disk of the data directory.", free)
+    help = "Records of what people did that could not be written."
+    page.add("counter", "penstock_audit_lost_total", help, audit_lost)
     page.times("penstock_store_append_seconds", "Duration of an append.", counters.appends)
     page.add("gauge", "penstock_clients", "Streams that are open.", metrics.clients)
     page.add("gauge", "penstock_watches", "Chats that are read for clients.", metrics.watches)

@@ -101,7 +101,7 @@ class Middleware:
                 try:
                     found = await self._security.identify(request, foreign)
                 except RejectedProxy as error:
-                    self._record(request, error)
+                    await self._record(request, error)
                     raise
                 scope[security.PERSON], scope[security.BROWSER] = found
                 logged_in: Callable[[], None] = scope.get("state", {}).get("logged_in", _ignore)
@@ -110,12 +110,13 @@ class Middleware:
                 raise ShuttingDown
         await self._inside(scope, receive, sent)
 
-    def _record(self, request: Request, error: RejectedProxy) -> None:
+    async def _record(self, request: Request, error: RejectedProxy) -> None:
         assert self._security.proxy is not None
         uid = request.scope.get("state", {}).get(PEER_UID)
         named = ", ".join(request.headers.getlist(self._security.proxy.header))
         details = {"named": named, **({} if uid is None else {"uid": uid})}
         self._audit.write(None, "proxy", status=error.status, address=security.peer_of(request), details=details)
+        await self._audit.settle()
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         """Count and log the request by the template of its path, with its person and chat.

@@ -46,7 +46,7 @@ from penstock.cli.read import configured
 from penstock.cli.serve.node_options import store_url
 from penstock.cli.serve.options import ServeOptions
 from penstock.cli.serve.serving import Serving, noted, taking_over
-from penstock.cli.serve.stores import CHATS, opened
+from penstock.cli.serve.stores import opened
 from penstock.cli.telemetry import telemetry_sent
 from penstock.config.data import data_directory
 from penstock.config.secrets import hide_process, take_variable
@@ -229,7 +229,7 @@ async def _serve(
 ) -> int | None:
     metrics = Metrics()
     roots = options.root or ([current_directory()] if url is None else [])
-    async with opened(url, options, data / CHATS, token, works=bool(roots)) as found:
+    async with opened(url, options, data, token, works=bool(roots)) as found:
         store, this_node, member, shared = found
         browsers = data / BROWSERS if shared is None else None
         cookie = place.cookie if shared is None else SHARED_COOKIE
@@ -260,7 +260,8 @@ async def _serve(
                 await member.start(service)
             code = await logins.make_code() if options.open or _prints_link(options) else None
             watches = Watches(service, metrics)
-            app = make_app(Api(service, watches, security, Runs(data), audit=Audit(data / AUDIT)), files)
+            audit = Audit(data / AUDIT, is_durable=shared is not None)
+            app = make_app(Api(service, watches, security, Runs(data), audit=audit), files)
             server = Server(app, service.close, ready=lambda: announce(options, place, code, data))
             with noted(data, _note(options, place, data)):
                 keeping = None if keeper is None else asyncio.create_task(keeper(server, service, data))

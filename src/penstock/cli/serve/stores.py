@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.chat.people.audit import AUDIT
 from penstock.chat.service.nodes import ThisNode
 from penstock.chat.store.logins import LoginStore
 from penstock.chat.store.protocol import ChatStore
@@ -39,7 +41,7 @@ class Opened(NamedTuple):
 async def opened(
     url: str | None, options: NodeOptions, data: Path, token: str, *, works: bool
 ) -> AsyncIterator[Opened]:
-    """Open the store: the file `data`, or the database `url`, of which this process becomes a node.
+    """Open the store: a file in the directory `data`, or the database `url`, of which this process becomes a node.
 
     All nodes accept the `token` of this one. `works` is true if agents work in this process.
 
@@ -47,7 +49,7 @@ async def opened(
         UsageError, StoreFailed: the store cannot be opened.
     """
     if url is None:
-        async with await SqliteStore.open(data) as store:
+        async with await SqliteStore.open(data / CHATS) as store:
             if store.caution:
                 _log.info(store.caution)
             yield Opened(store, ThisNode())
@@ -55,6 +57,7 @@ async def opened(
     from penstock.chat.cluster.homes import Homes
     from penstock.chat.cluster.logins import SharedLogins
     from penstock.chat.cluster.member import Member
+    from penstock.chat.cluster.shared_audit import SharedAudit
     from penstock.chat.store.postgres.store import PostgresStore
 
     node = node_name(options)
@@ -66,8 +69,10 @@ async def opened(
         member = Member(shared.database, this_node, works=works)
         await member.join(lambda taken: notify(f"penstock: {taken.what}: waiting for the end of its lease\n"))
         logins = SharedLogins(shared.database, token)
+        audit = SharedAudit(shared.database, node, data / AUDIT)
         try:
             await logins.register(node)
+            audit.start()
             yield Opened(shared, this_node, member, logins)
         finally:
-            await member.close()
+            await asyncio.gather(audit.close(), member.close())
