@@ -217,6 +217,7 @@ SILENT = {("gemini-tools", "status"), ("opencode-tools", "status")}
 """Fields whose move is not noticed: without the status of its calls, nothing in this wire says that they ran."""
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", [*TOOLS, *ACP])
 def test_a_field_that_moved_is_noticed(name: str) -> None:
     """For each field of each line: the reply stays the same, or the report or the outcome says that it may be wrong."""

@@ -91,6 +91,7 @@ def test_what_switches_it_on(collected: Any, tmp_path: Path) -> None:
     assert (len(collected.metrics), len(collected.spans)) == (before[0], 2 * before[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("collected", [{"status": 400}, {"holds": True}, {"status": 503}], indirect=True, ids=str)
 def test_a_collector_that_does_not_take_it(collected: Any, tmp_path: Path) -> None:
     """The run ends as without it, while a request is still held; one line says so."""

@@ -119,6 +119,7 @@ def test_a_prompt_is_sent_again_after_an_overload(desk: Desk) -> None:
     assert [(session, prompt) for _, session, prompt in desk.log] == [("", "hi")] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["worked", "cut"])
 def test_work_goes_on_in_its_conversation(desk: Desk, how: str) -> None:
     """After an overload, and after a stream that was cut off; what was done is not to be repeated."""

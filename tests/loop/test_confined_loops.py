@@ -90,6 +90,7 @@ def checked(desk: Desk, check: str, **fields: object) -> list[CommandEnded]:
     return [row.result for row in ended(watcher.rows) if isinstance(row.result, CommandEnded)]
 
 
+@pytest.mark.slow
 def test_an_agent_reaches_its_tree_alone(place: Desk) -> None:
     """It sees no key, no file of Penstock's and none of the repository, writes nothing outside, and can commit."""
     script = f"{{ {tries(place)} }} >seen 2>/dev/null; echo $ANTHROPIC_API_KEY >own; git log --oneline >log; echo >done"
@@ -106,6 +107,7 @@ def test_an_agent_reaches_its_tree_alone(place: Desk) -> None:
     assert left(place) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", ["agent", "none"])
 def test_the_network_of_an_agent_is_that_of_the_loop(place: Desk, network: Network) -> None:
     """It has no interface but a loopback of its own, and its model's addresses only by the proxy."""

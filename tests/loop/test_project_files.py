@@ -125,6 +125,7 @@ def test_what_was_put_back_is_printed(desk: Desk) -> None:
     assert any(line in (desk.scripts / name).read_text("utf-8") for name in _prompts(desk))
 
 
+@pytest.mark.slow
 def test_texts_of_the_worker_are_not_instructions_of_its_reviewer(desk: Desk) -> None:
     """A reviewer sees the texts of the base, also ignored ones; the commit and the next round have the worker's."""
     begin(desk)

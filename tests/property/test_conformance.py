@@ -51,6 +51,7 @@ def test_a_good_adapter_passes() -> None:
     check_adapter(Toy, [GOOD, GOOD[: GOOD.index(b"\n") + 1]])
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", registry.AGENTS)
 def test_the_built_in_adapters_pass(name: str, recordings: list[Any]) -> None:
     """What is asked of others holds here too."""

@@ -164,6 +164,7 @@ def text_of(events: list[ev.Event], kind: str) -> str:
     return "".join(each.text for each in events if isinstance(each, ev.BlockEnded) and each.kind == kind)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("first", range(0, 8 * AT_ONCE, AT_ONCE))
 def test_the_reply_is_the_truth(first: int) -> None:
     """Of any dialect: the last text is the reply, thoughts are thoughts, a tool's words are neither."""

@@ -162,6 +162,7 @@ def test_l9_no_secret_is_staged(user: UserRepository, home: Path) -> None:
     assert tree.git.text("write-tree") == tree.git.tree_of("HEAD")
 
 
+@pytest.mark.slow
 def test_a_secret_in_a_large_file_of_the_repository_is_found(user: UserRepository, home: Path) -> None:
     """A file that was as large before is not held back for its size, and its new text is looked at nevertheless."""
     user.commit("Data", {"big.txt": "x\n" * MAX_FILE_BYTES})

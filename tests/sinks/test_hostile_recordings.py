@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
+import pytest
 from effort import SOAK, at_most
 from hostile_text import HOSTILE, assert_harmless, replaced
 
@@ -88,6 +89,7 @@ def paths_of(lines: list[bytes]) -> list[str]:
     return list(found)
 
 
+@pytest.mark.sample(3)
 def test_one_string_after_the_other(recording: Recording) -> None:
     """A path, an id, a kind, a key or a text, wherever it comes in the stream, is hostile."""
     rng = random.Random(f"{recording.name} {SEED}")
@@ -103,6 +105,7 @@ def test_one_string_after_the_other(recording: Recording) -> None:
             check(recording.agent, data, f"{recording.name} {path} {hostile!r}")
 
 
+@pytest.mark.sample(3)
 def test_all_texts_at_once(recording: Recording) -> None:
     """All strings with a space, a line break or a slash, and those of usual fields, are hostile at once."""
     for number, hostile in enumerate(HOSTILE):

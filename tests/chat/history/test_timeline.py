@@ -116,6 +116,7 @@ def test_from_every_row_to_now(recording: Recording, deltas: bool) -> None:
             assert viewer.seen == expected
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("deltas", [False, True], ids=["whole", "deltas"])
 def test_step_by_step(recording: Recording, deltas: bool) -> None:
     """A viewer that is told at odd times sees at each of them what a newcomer sees."""

@@ -38,6 +38,7 @@ print(json.dumps({"type": "result", "subtype": "success", "is_error": False, "re
 PDF = b"%PDF-1.7\n%\xe2\xe3"
 
 
+@pytest.mark.slow
 def test_an_agent_gets_pictures_by_its_wire(home: Home) -> None:
     """An agent that takes images gets the bytes; one that does not gets a link to a file that it can read."""
     home.peer("seeing", "--images")

@@ -165,6 +165,7 @@ def test_nobody_there(caplog: pytest.LogCaptureFixture) -> None:
     assert "no answer (ConnectError); the message is lost: claude is done in" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_receiver_that_never_answers_costs_a_bounded_number_of_messages(
     receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -104,6 +104,7 @@ def team(tmp_path_factory: pytest.TempPathFactory, page: Path) -> Iterator[tuple
     gateway.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deltas", [False, True])
 def test_cut_at_any_byte_nothing_is_lost_and_nothing_comes_twice(own: Callable[..., Gateway], deltas: bool) -> None:
     """Three chats grow while the one connection is cut at random bytes: each viewer ends as one who was never cut."""

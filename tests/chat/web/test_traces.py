@@ -53,6 +53,7 @@ def roots(collected: Any) -> list[Any]:
     return [span for span in collected.spans if span.name.startswith("invoke_agent")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*ASKS, "own"])
 def test_a_request_with_a_trace(collected: Any, gateway: Gateway, kind: str) -> None:
     """The turn is below it. An odd or a second header is as none: the turn begins a trace of its own."""
