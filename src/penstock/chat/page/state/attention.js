@@ -6,8 +6,8 @@ import { readObject, writeObject } from "./storage.js";
 import { chatOf, machineOf, runOf, set, state } from "./store.js";
 import { isUnread } from "./unread.js";
 
-const ICON = "/favicon.svg";
-const ICON_ASKS = "/favicon-asks.svg";
+const ICON = new URL("../favicon.svg", import.meta.url).pathname; // below the version of the files, as the document names it
+const ICON_ASKS = new URL("../favicon-asks.svg", import.meta.url).pathname;
 
 /**
  * Whether a chat, a document or a loop waits for an answer.

@@ -141,10 +141,18 @@ export async function listNodes(about) {
   return (await api.nodes()).map((it) => ({ ...it, is_here: it.name === about.node }));
 }
 
-/** Load what a new chat can be made of: both may have changed while nobody looked. */
-export async function loadChoices() {
+/**
+ * Load what a new chat can be made of, which may have changed while nobody looked.
+ *
+ * @param {Partial<Pick<import("./store.js").State, "agents" | "nodes">>} [known]  What was loaded just now.
+ */
+export async function loadChoices(known = {}) {
   try {
-    const [workspaces, agents, nodes] = await Promise.all([api.workspaces(), api.agents(), listNodes(state.about)]);
+    const [workspaces, agents, nodes] = await Promise.all([
+      api.workspaces(),
+      known.agents ?? api.agents(),
+      known.nodes ?? listNodes(state.about),
+    ]);
     const before = [state.workspaces, state.agents, state.nodes];
     if (JSON.stringify([workspaces, agents, nodes]) !== JSON.stringify(before)) set({ workspaces, agents, nodes });
   } catch (error) {

@@ -40,8 +40,12 @@ export function go(path) {
   applyAddress();
 }
 
-/** Show what the address names. */
-export function applyAddress() {
+/**
+ * Show what the address names.
+ *
+ * @param {Parameters<typeof loadChoices>[0]} [known]  What was loaded just now.
+ */
+export function applyAddress(known) {
   const route = routeOf(location.pathname);
   Object.assign(state, { route, drawer: false });
   const { session } = state;
@@ -55,7 +59,7 @@ export function applyAddress() {
   set({});
   if (!state.signedIn) return;
   scheduleRefresh(); // how soon depends on what is open
-  if (route.page === "home") loadChoices();
+  if (route.page === "home") loadChoices(known);
 }
 
 /**

@@ -75,7 +75,7 @@ async function load() {
     followList();
     outbox.wake();
     renewPush();
-    applyAddress(); // what the address names could not be asked for before
+    applyAddress({ agents, nodes }); // what the address names could not be asked for before
   } catch (error) {
     if (statusOf(error) === UNAUTHORIZED) {
       set({ signedIn: false });

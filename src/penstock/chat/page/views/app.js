@@ -4,12 +4,12 @@ import { html, Icon, useEffect } from "../components/ui.js";
 import { showAttention } from "../state/attention.js";
 import { shownFile } from "../state/files.js";
 import { set, useApp } from "../state/store.js";
-import { ChatPage } from "./chat.js";
 import { ChatList } from "./chat-list.js";
 import { lazy } from "./lazy.js";
 import { NewChat } from "./new-chat.js";
 import { Loading, Missing, SignedOut } from "./status-pages.js";
 
+const ChatPage = lazy(async () => (await import("./chat.js")).ChatPage);
 const DetailsPage = lazy(async () => (await import("./details.js")).DetailsPage);
 const RunDetailsPage = lazy(async () => (await import("./details.js")).RunDetailsPage);
 const RunPage = lazy(async () => (await import("./run.js")).RunPage);

@@ -1,0 +1,39 @@
+// Loads a view before it is drawn: the one that the address names at once, beside main.js; that of a chat once a person is
+// about to open one. Without that, the first page asks for nothing that it does not show.
+
+import { readObject, writeObject } from "./state/storage.js";
+
+/** Views by the address: the beginning of each address that has one. @type {[RegExp, string][]} */
+const VIEWS = [
+  [/^\/(chats|runs)\/[^/]+\/turns\//, "details"],
+  [/^\/chats\//, "chat"],
+  [/^\/runs\//, "run"],
+];
+const NAME = "penstock.ahead"; // the version of the files whose view of a chat this browser has loaded before
+const SOON = ["pointerover", "pointerdown", "focusin", "input"];
+
+/** @param {string} view */
+const load = (view) =>
+  import(`./views/${view}.js`).then(
+    () => view === "chat" && writeObject(NAME, { files: import.meta.url }),
+    () => {}, // it is loaded again when it is drawn
+  );
+
+/**
+ * Load the view of a chat: the pointer or the focus is in the list, or a first message is being written.
+ *
+ * @param {Event} event
+ */
+function loadIfNear({ type, target }) {
+  const place = type === "input" ? ".composer" : "#chats .entries"; // the field of a new chat has the focus by itself
+  if (!(target instanceof Element) || !target.closest(place)) return;
+  for (const name of SOON) document.removeEventListener(name, loadIfNear);
+  load("chat");
+}
+
+const view = VIEWS.find(([address]) => address.test(location.pathname))?.[1];
+if (view) load(view);
+if (view !== "chat") for (const type of SOON) document.addEventListener(type, loadIfNear, { passive: true });
+// From the browser's own cache it costs nothing: then it is there before anybody points at a chat.
+if (readObject(NAME).files === import.meta.url)
+  window.addEventListener("load", () => (window.requestIdleCallback ?? setTimeout)(() => load("chat")));

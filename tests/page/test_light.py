@@ -1,0 +1,109 @@
+"""What the page asks for, and how many bytes that is: as the browser counts them, with their headers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from chatpage.device import Device
+from chatpage.server import Server
+from playwright.sync_api import Page, expect
+
+START_BYTES, CHAT_BYTES, AGAIN_BYTES = 200_000, 290_000, 60_000
+"""Budgets: a first visit at the start page, one at a chat, and a second visit."""
+AGAIN_REQUESTS = 6
+"""Requests of a second visit: the page, and what it shows. The shared worker has one more, for the stream."""
+SETTLED_MS = 60_000
+
+
+class Traffic:
+    """Requests of a tab since the last `take`, as the browser reports them."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._asked: dict[str, str] = {}
+        self._bytes: dict[str, int] = {}
+        self._kept: set[str] = set()
+        session = page.context.new_cdp_session(page)
+        session.on("Network.requestWillBeSent", self._ask)
+        session.on("Network.requestServedFromCache", lambda event: self._kept.add(event["requestId"]))
+        session.on("Network.responseReceived", self._answered)
+        session.on("Network.loadingFinished", self._finished)
+        session.send("Network.enable")
+
+    def _ask(self, event: dict[str, Any]) -> None:
+        self._asked[event["requestId"]] = event["request"]["url"]
+
+    def _answered(self, event: dict[str, Any]) -> None:
+        if event["response"].get("fromDiskCache"):
+            self._kept.add(event["requestId"])
+
+    def _finished(self, event: dict[str, Any]) -> None:
+        self._bytes[event["requestId"]] = int(event["encodedDataLength"])
+
+    def has(self, end: str) -> bool:
+        """Whether a file that ends so has come, from the server or from what the browser keeps."""
+        return any(self._asked.get(id, "").endswith(end) for id in self._bytes)
+
+    def wait(self, end: str) -> None:
+        """Wait for it."""
+        for _ in range(SETTLED_MS // 20):
+            if self.has(end):
+                return
+            self._page.wait_for_timeout(20)
+        raise AssertionError(f"{end} has not come: {sorted(self._asked.values())}")
+
+    def take(self) -> tuple[list[str], int]:
+        """Give what the server was asked for, and its bytes, and count anew."""
+        sent = [id for id in self._bytes if id in self._asked and id not in self._kept]  # a worker's are not reported
+        found = [self._asked[id] for id in sent], sum(self._bytes[id] for id in sent)
+        for kept in (self._asked, self._bytes, self._kept):
+            kept.clear()
+        return found
+
+
+def ready(page: Page) -> None:
+    """Wait until the list and the field for a message are there."""
+    expect(page.locator("#chats [data-chat]").first).to_be_visible()
+    expect(page.locator(".composer textarea")).to_be_visible()
+
+
+def test_budgets(own_server: Callable[..., Server], devices: Callable[..., Device]) -> None:
+    """A first visit, a second one and a chat send few bytes; the view of a chat comes once one points at the list."""
+    server = own_server()
+    chat = server.chat("quick", title="first")
+    page = devices().page()
+    traffic = Traffic(page)
+    page.goto(server.link())
+    ready(page)
+    traffic.wait("/api/workspaces")
+    asked, sent = traffic.take()
+    assert sent < START_BYTES, f"{sent} bytes for {len(asked)} requests"
+    assert not any(url.endswith(("/chat.js", "/marked.js", "/dompurify.js")) for url in asked)
+
+    page.locator("#chats .entries").dispatch_event("pointerover")
+    for name in ("/views/chat.js", "/vendor/marked.js", "/vendor/dompurify.js"):
+        traffic.wait(name)
+    row = page.locator(f"#chats [data-chat='{chat}']")
+    row.press("Enter")
+    expect(page.locator(".thread")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_have_text("first")
+
+    page.goto("about:blank")
+    traffic.take()
+    page.goto(server.url)
+    ready(page)
+    traffic.wait("/api/workspaces")
+    traffic.wait("/views/chat.js")  # kept by now, so it is loaded beforehand
+    asked, sent = traffic.take()
+    assert len(asked) <= AGAIN_REQUESTS, asked
+    assert sent < AGAIN_BYTES, f"{sent} bytes for {len(asked)} requests"
+
+    other = devices().page()
+    traffic = Traffic(other)
+    other.goto(f"{server.url}/chats/{chat}#{server.link().partition('#')[2]}")
+    ready(other)
+    expect(other.locator(".thread[data-ready=true]")).to_be_visible()
+    asked, sent = traffic.take()
+    assert sent < CHAT_BYTES, f"{sent} bytes for {len(asked)} requests"
+    assert not any("temml" in url or "/highlight/" in url or url.endswith("/palette.js") for url in asked)
