@@ -53,6 +53,7 @@ WRITES = {
     "edit",
     "move",
     "send_now",
+    "branch",
     "remove_rule",
 }
 DECIDES = {"delete", "share", "revoke_share"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.adapter import ARGUMENT
 from penstock.agents._facts import (
     ACP_SOURCE,
     ACP_TAGS,
@@ -38,6 +39,7 @@ FACTS = AgentFacts(
             "cline",
             supports=("args", "effort"),
             counts=("max_cost", "max_turns", "max_tokens"),
+            longest=ARGUMENT,
             proposed="fragment",
             made="diff",
             signs=SIGNS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.adapter import ARGUMENT
 from penstock.agents._facts import AgentFacts, KindSource, RouteFacts, Sign, npm
 from penstock.agents._permissions import EVERYTHING
 from penstock.agents._project_files import AGENTS_MD, SKILLS, ProjectFiles
@@ -24,6 +25,7 @@ FACTS = AgentFacts(
             live=False,
             supports=("resume", "args"),
             counts=("max_turns",),
+            longest=ARGUMENT,
             proposed="fragment",
             signs=SIGNS,
             tags=("role", "type"),

@@ -51,7 +51,7 @@ class NameTaken(UsageError):
 
 def described(**fields: Any) -> NodeAbout:
     """Return the description of this process."""
-    return NodeAbout(__version__, socket.gethostname(), os.getpid(), **fields, knows=["queue", "rules"])
+    return NodeAbout(__version__, socket.gethostname(), os.getpid(), **fields, knows=["branches", "queue", "rules"])
 
 
 def seconds() -> float:

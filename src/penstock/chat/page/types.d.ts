@@ -95,6 +95,14 @@ declare namespace Api {
     size: number;
   }
 
+  interface Branch {
+    chat: ChatView;
+    prompt: string;
+    attachments: Array<AttachedFile>;
+    turn?: number | null;
+    repeated?: boolean;
+  }
+
   interface BrowserView {
     id: string;
     name: string;
@@ -174,6 +182,7 @@ declare namespace Api {
     spent: number;
     rules: Array<ChatRule>;
     effort: string | null;
+    origin: Origin | null;
     used_at: number;
     state: "idle" | "queued" | "running";
     asks: boolean;
@@ -457,6 +466,11 @@ declare namespace Api {
     end: number;
   }
 
+  interface NewBranch {
+    agent?: string | null;
+    send?: boolean;
+  }
+
   interface NewChat {
     agent?: string | null;
     cwd?: string | null;
@@ -552,6 +566,12 @@ declare namespace Api {
   interface Order {
     seen: Array<number>;
     turns: Array<number>;
+  }
+
+  interface Origin {
+    chat: string;
+    turn: number;
+    conversation?: string | null;
   }
 
   interface PersonView {

@@ -55,15 +55,38 @@ class Attachments:
         if sum(it.created_at >= now - UNSENT_MS for it in unsent) >= MAX_UNSENT:
             what = f"{MAX_UNSENT} files of this chat wait for their messages"
             raise TooMany(what, help="send the messages, or remove some of the files")
-        if await self._store.attached_bytes(person) + len(content) > self._limits.max_attached_bytes:
+        await self.check_space(person, len(content))
+        made = Attachment(uuid.uuid4().hex, chat, clean_name(name), media_type, len(content), now, person)
+        await self._put(made, content)
+        return attached_file(made)
+
+    async def check_space(self, person: str, size: int) -> None:
+        """Check that a person may upload this many bytes more.
+
+        Raises:
+            TooMany: the person has uploaded too much.
+            StoreFailed: the store cannot be read.
+        """
+        if await self._store.attached_bytes(person) + size > self._limits.max_attached_bytes:
             what = f"the files in the chats of {person} reach {self._limits.max_attached_bytes:,} bytes"
             raise TooMany(what, help="delete chats with files that are no longer needed")
-        made = Attachment(uuid.uuid4().hex, chat, clean_name(name), media_type, len(content), now, person)
+
+    async def put(self, chat: str, file: AttachedFile, content: bytes, *, person: str, turn: int = 0) -> None:
+        """Keep an attachment with a known id, unless the chat has it. One with a `turn` belongs to its message.
+
+        Raises:
+            NoSuchChat: there is no such chat.
+            StoreFailed: it cannot be kept.
+        """
+        if all(it.id != file.id for it in await self._store.list_attachments(chat)):
+            made = Attachment(file.id, chat, file.name, file.media_type, file.size, self._now(), person, turn)
+            await self._put(made, content)
+
+    async def _put(self, made: Attachment, content: bytes) -> None:
         try:
-            await self._store.put_attachment(made, content, unsent_before=now - UNSENT_MS)
+            await self._store.put_attachment(made, content, unsent_before=self._now() - UNSENT_MS)
         except UnknownChat as error:
-            raise NoSuchChat(chat) from error
-        return attached_file(made)
+            raise NoSuchChat(made.chat) from error
 
     async def find(self, chat: str, id: str) -> tuple[AttachedFile, bytes]:
         """Return an attachment of a chat, with its content.

@@ -41,7 +41,7 @@ class NodeAbout(msgspec.Struct, frozen=True):
     busy: int = 0
     """Number of slots in use."""
     knows: list[str] = []
-    """Names of the requests that a node of an older version would not know: `queue`, `rules`."""
+    """Names of the requests that a node of an older version would not know: `branches`, `queue`, `rules`."""
 
 
 class NodeChat(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from penstock.adapter import Allow
 from penstock.chat.errors import Conflicting, Invalid, NoSuchChat, NoSuchTurn
@@ -29,6 +30,7 @@ from penstock.chat.service.agents.launch import Starter
 from penstock.chat.service.agents.offered import Agents
 from penstock.chat.service.agents.workspaces import Workspaces
 from penstock.chat.service.attachments import Attachments
+from penstock.chat.service.branches import Branch, Branches
 from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.chats.chat_view import ChatView, view_of
 from penstock.chat.service.chats.chats import Chats
@@ -109,6 +111,7 @@ class Service:
         self._tasks: set[asyncio.Task[None]] = set()
         self.node: NodeWork = NodeWork(self._chats, shared, workspaces)
         self.places: Places = Places(shared, self.agents, workspaces, self._used)
+        self._branches = Branches(shared, self._chats, self.attachments, self.places, self.agents)
         self._hidden: tuple[str, ...] = ()
         self._names = DirectoryNames()
 
@@ -417,6 +420,36 @@ class Service:
             effort=effort,
         )
         return view_of(await self._chats.create(row), self._shared.this_node)
+
+    async def branch(
+        self,
+        id: str,
+        turn: int,
+        *,
+        agent: str | None = None,
+        sends: bool = False,
+        key: str | None = None,
+        depth: int = 0,
+        person: str = OWNER,
+        most: int | None = None,
+    ) -> Branch:
+        """Make a new chat that begins before a turn of a chat, as `Branches.make`. The old one stays as it is.
+
+        `sends`: its message is sent to the new chat, of which `most` holds as for `prompt`. A request that is repeated
+        with the same `key` does what is left to do.
+
+        Raises:
+            As `Branches.make` and `prompt`.
+        """
+        self._require_open()
+        made = await self._branches.make(id, turn, person=person, agent=agent, key=key_of(key), depth=depth_of(depth))
+        if not sends:
+            return made
+        files = [it.id for it in made.attachments]
+        begun, _ = await self.prompt(
+            made.chat.id, made.prompt, key="branch", person=person, most=most, attachments=files
+        )
+        return replace(made, chat=self.chat(made.chat.id), turn=begun)
 
     async def change(self, id: str, **changes: Any) -> ChatView:
         """Change fields of a chat that `ChatSettings` names, from the next turn on. A heartbeat is its fields, or None.

@@ -33,9 +33,9 @@ class Shared(msgspec.Struct):
 
     store: ChatStore
     limits: ServiceLimits
-    run: Callable[[ChatRow, str, float | None, Sequence[PlacedFile], Sequence[TurnView]], Run]
-    """Function that makes a run of a prompt, with a limit of its cost, attachments and the turns before. It raises
-    what `Agent.run` raises, or an error for the caller."""
+    run: Callable[[ChatRow, str, float | None, Sequence[PlacedFile], Sequence[TurnView], str | None], Run]
+    """Function that makes a run of a prompt, with a limit of its cost, attachments, the turns before, and messages of
+    the chat in which this one has its origin. It raises what `Agent.run` raises, or an error for the caller."""
     now: Callable[[], int]
     """Clock: milliseconds since 1970."""
     history: History | None

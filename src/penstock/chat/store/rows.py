@@ -33,6 +33,17 @@ class ChatRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Person who allowed it."""
 
 
+class Origin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Place in another chat at which a chat begins: before a message of it."""
+
+    chat: str
+    """Id of the other chat. It may be gone, and not everybody who sees this chat sees the other one."""
+    turn: int
+    """Turn of the message."""
+    conversation: str | None = None
+    """Attachment of this chat that has the messages before; None if there were none."""
+
+
 Visibility = Literal["private", "team"]
 """Who sees a chat besides its person and the owners: nobody, or everybody."""
 
@@ -65,6 +76,8 @@ class ChatFields(msgspec.Struct, frozen=True):
     """Commands that its agent may run without a question, wherever it asks."""
     effort: str | None = None
     """Level of effort of its model, by the agent's own word; None for the agent's own choice."""
+    origin: Origin | None = None
+    """Message of another chat before which this one begins; None for a chat that begins with its own first message."""
 
 
 class ChatRow(ChatFields, frozen=True):

@@ -24,6 +24,7 @@ DETAILS: dict[type[schemas.Body], tuple[str, ...]] = {
     schemas.Changes: ("agent", "model", "allow", "visibility", "archived"),
     schemas.NewShare: ("until", "details", "days"),
     schemas.Prompt: ("stops",),
+    schemas.NewBranch: ("agent", "send"),
     schemas.Order: ("turns",),
     schemas.SendNow: ("stops",),
     schemas.Stop: ("turn", "queued"),

@@ -396,14 +396,11 @@ class Api:
 
     async def prompt(self, request: Request, chat: str, body: schemas.Prompt) -> Response:
         """Queue a prompt and return the number of its turn."""
-        key = request.headers.get("idempotency-key")
-        if key is not None and not KEY.fullmatch(key):
-            raise Invalid("the Idempotency-Key cannot be this", expected="1 to 200 visible characters of ASCII")
         person = person_of(request)
         turn, is_new = await self.service.prompt(
             chat,
             body.text,
-            key=key,
+            key=_key(request),
             person=person.name,
             most=person.max_runs,
             attachments=body.attachments,
@@ -411,6 +408,21 @@ class Api:
             stops=body.stops,
         )
         return _json(schemas.TurnNumber(turn), 202 if is_new else 200)
+
+    async def branch(self, request: Request, chat: str, turn: int, body: schemas.NewBranch) -> Response:
+        """Make a new chat that begins before a message, and send it there if that is wanted."""
+        person = person_of(request)
+        made = await self.service.branch(
+            chat,
+            turn,
+            agent=body.agent,
+            sends=body.send,
+            key=_key(request),
+            depth=await depth_of_caller(request),
+            person=person.name,
+            most=person.max_runs,
+        )
+        return _json(made, 200 if made.repeated else 201, {"Location": f"/api/chats/{made.chat.id}"})
 
     async def edit(self, request: Request, chat: str, turn: int, body: schemas.EditedMessage) -> Response:
         """Change the text of a message that waits."""
@@ -726,6 +738,18 @@ def _place(request: Request) -> str:
 def _sees(request: Request) -> Sees:
     """Return a function that returns whether the person who sent a request may see a chat."""
     return partial(may_read, person_of(request))
+
+
+def _key(request: Request) -> str | None:
+    """Return the key by which a repeated request is recognized.
+
+    Raises:
+        Invalid: it is not one.
+    """
+    key = request.headers.get("idempotency-key")
+    if key is not None and not KEY.fullmatch(key):
+        raise Invalid("the Idempotency-Key cannot be this", expected="1 to 200 visible characters of ASCII")
+    return key
 
 
 def _format(request: Request) -> str:

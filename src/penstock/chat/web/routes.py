@@ -15,6 +15,7 @@ from penstock.chat.runs.timeline import RunFrame
 from penstock.chat.runs.views import RoundChanges, RunDetails, RunView, StepOutput
 from penstock.chat.service.agents.offered import AgentView
 from penstock.chat.service.agents.workspaces import Workspace
+from penstock.chat.service.branches import Branch
 from penstock.chat.service.chats.chat_view import ChatView
 from penstock.chat.service.chats.search import SearchResult
 from penstock.chat.service.files import FileNames, FileView
@@ -104,6 +105,9 @@ ADDRESSES = (
             "Remove a file whose message was not sent", None, 204, problems=(404,)),
     Address("PATCH", f"{C}/turns/{{turn}}", "drive", "edit", "Change the text of a message that waits",
             schemas.EditedMessage, 202, schemas.TurnNumber, (400, 403, 404, 409)),
+    Address("POST", f"{C}/turns/{{turn}}/branch", "drive", "branch",
+            "Begin a new chat with the conversation before a message, and with another agent if one is named",
+            schemas.NewBranch, 201, Branch, (400, 404, 409, 429), headers=("Idempotency-Key",)),
     Address("POST", f"{C}/turns/{{turn}}/now", "drive", "send_now",
             "Let a message that waits begin before the others, and stop the turn that runs", schemas.SendNow, 202,
             schemas.TurnNumber, (400, 404, 409)),

@@ -144,6 +144,15 @@ class Prompt(Body, frozen=True):
     """Number of the turn that runs, with `now`: if another one runs, nothing is stopped and nothing is sent."""
 
 
+class NewBranch(Body, frozen=True):
+    """New chat to make, which begins before a message."""
+
+    agent: str | None = None
+    """Name of another agent for it; by default that of the chat."""
+    send: bool = False
+    """True if the message is sent to it."""
+
+
 class EditedMessage(Body, frozen=True):
     """New text of a message that waits."""
 

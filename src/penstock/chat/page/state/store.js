@@ -11,8 +11,9 @@ import { machinesOf } from "./machines.js";
  * @property {number} [turn]
  * @typedef {object} OpenDialog
  * @property {"settings" | "heartbeat" | "save" | "share" | "delete" | "link" | "browsers" | "nodes" | "remove_node" | "notifications" | "help" | "trust" | "allow"
- *   | "level" | "delete_selected" | "picture"} kind
+ *   | "level" | "delete_selected" | "picture" | "branch" | "ask_another"} kind
  * @property {string} [id]  The chat that it is about.
+ * @property {number} [turn]  The turn of the chat that it is about.
  * @property {string} [path]
  * @property {string} [home]  The machine that it is about, or that has the path, if there are several.
  * @property {(isTrusted: boolean) => void} [close]

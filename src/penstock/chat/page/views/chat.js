@@ -35,10 +35,13 @@ import { answerPlaceholder, connectionText, EARLY_TEXT } from "../text/copy.js";
 import { base, day, oneLine, plural } from "../text/format.js";
 import { levelFor, levelOf } from "../text/permissions.js";
 import { Composer } from "./composer.js";
+import { lazy } from "./lazy.js";
 import { Permission } from "./permission.js";
 import { giveAnswer } from "./question.js";
 import { Missing } from "./status-pages.js";
 import { TurnView, Unsent } from "./turn.js";
+
+const Origin = lazy(async () => (await import("./origin.js")).Origin, { isBeside: true });
 
 /** @import { Turn, Unsent as UnsentMessage } from "../state/reducer.js" */
 /** @typedef {NonNullable<ReturnType<typeof openQuestion>>} OpenQuestion */
@@ -239,6 +242,7 @@ function Thread({ session, chat, about }) {
     <div class="thread" ref=${scroller} tabindex="0" role="region" aria-label="Conversation" data-ready=${thread.known}>
       <div class="column" ref=${content}>
         ${thread.earlier && html`<${Earlier} session=${session} scroller=${scroller} />`}
+        ${chat?.origin && !thread.earlier && thread.known && html`<${Origin} key=${chat.id} chat=${chat} />`}
         ${!thread.known && !thread.unsent.length && html`<${Status} loading>Loading…<//>`}
         ${thread.known && isEmpty && html`<${Empty} agent=${agent} chat=${chat} />`}
         ${turnsOf(session, chat, { question, onEdit: edit, onSend: send, onTakeBack: takeBack, onLate: setNote })}

@@ -27,6 +27,9 @@ import { lazy } from "./lazy.js";
 import { Machines } from "./machines.js";
 import { Share } from "./share.js";
 
+const branch = () => import("./branch.js");
+const EditInNewChat = lazy(async () => (await branch()).EditInNewChat, { isBeside: true });
+const AskAnother = lazy(async () => (await branch()).AskAnother, { isBeside: true });
 const QrCode = lazy(async () => (await import("./qr-code.js")).QrCode, { isBeside: true });
 
 /** @typedef {import("preact").ComponentChildren} Children */
@@ -589,4 +592,6 @@ const VIEWS = {
   allow: AllowMore,
   level: ConfirmLevel,
   picture: PictureDialog,
+  branch: EditInNewChat,
+  ask_another: AskAnother,
 };

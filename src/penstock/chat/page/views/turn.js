@@ -7,6 +7,7 @@ import {
   CopyButton,
   html,
   Icon,
+  Menu,
   Status,
   Time,
   useAsync,
@@ -20,7 +21,7 @@ import {
 import { api } from "../net/api.js";
 import { movedBy } from "../state/reducer.js";
 import { Prose } from "../markdown/prose.js";
-import { otherPerson } from "../state/people.js";
+import { isReader, otherPerson } from "../state/people.js";
 import { chatOf, openDialog } from "../state/store.js";
 import { ALLOWED_NOW, canGoOn, GO_ON, outcomeText, refusedTexts } from "../text/copy.js";
 import { count, duration, harmless, money, oneLine, plural } from "../text/format.js";
@@ -250,16 +251,29 @@ function Asked(props) {
   }
   const other = otherPerson(turn.person);
   const own = turn.by === "answer" ? "Your answer" : "You";
+  const isBranched = props.onEdit && !isReader();
   const heading = other ? html`<bdi>${other}</bdi>` : own;
   return html`<div class="asked" data-by=${turn.by}>
     <h2 class=${other ? "said-by" : "offscreen"}>${heading}</h2>
     <${SentFiles} chat=${chat} files=${turn.attachments} />
     <div class="said">
       <${Time} at=${turn.asked_at} />${turn.prompt !== "" && html`<${Prompt} text=${turn.prompt} />`}
+      ${isBranched && html`<${Menu} label=${`More with message ${turn.turn}`} items=${branchItems(chat, turn.turn)} />`}
     </div>
     ${queued}
   </div>`;
 }
+
+/**
+ * The new chats that can begin before a message.
+ *
+ * @param {string} id
+ * @param {number} turn
+ */
+const branchItems = (id, turn) => [
+  { label: "Edit in a new chat", act: () => openDialog({ kind: "branch", id, turn }) },
+  { label: "Ask another agent…", act: () => openDialog({ kind: "ask_another", id, turn }) },
+];
 
 /** @param {{ text: string }} props */
 export function Prompt({ text }) {

@@ -17,10 +17,11 @@ from msgspec.structs import replace
 from penstock.adapter import Feature
 from penstock.agents.registry import AGENTS
 from penstock.chat.history.frames import TurnView
-from penstock.chat.service.agents.attached import AttachmentFolders, PlacedFile, given_files
+from penstock.chat.service.agents.attached import NO_TOOLS_BYTES, AttachmentFolders, PlacedFile, given_files
 from penstock.chat.service.agents.offered import Agents
-from penstock.chat.service.agents.transcript import with_transcript
+from penstock.chat.service.agents.transcript import MAX_CHARS, with_transcript
 from penstock.chat.service.agents.workspaces import Workspaces
+from penstock.chat.service.media import TEXT
 from penstock.chat.store.rows import ChatRow
 from penstock.config.settings import FILE_NAME, Config
 from penstock.errors import UsageError
@@ -47,6 +48,12 @@ lists what they give access to.
 """
 
 COMMON_PREFIXES = ("LC_", "XDG_")
+
+UTF8_BYTES = 4
+"""Bytes that a character may have."""
+
+PROMPT_SPARE_BYTES = 4 * 1024
+"""Bytes of a prompt for the sentences around a conversation, and the names of files."""
 
 
 class Starter:
@@ -92,13 +99,17 @@ class Starter:
         max_cost: float | None = None,
         attachments: Sequence[PlacedFile] = (),
         earlier: Sequence[TurnView] = (),
+        before: str | None = "",
     ) -> Run:
         """Return a run of a prompt, not started yet. `max_cost`: limit of its cost, if the agent can be stopped at one.
 
-        `earlier` are the turns before, which are sent along to an agent that would lose the conversation.
+        `earlier` are the turns before, which are sent along to an agent that would lose the conversation. `before` are
+        the messages of another chat with which this one begins, until the agent has a conversation of its own; None if
+        they are no longer kept.
 
         Raises:
-            UsageError: the agent cannot do it or may not be started, or its directory has changed.
+            UsageError: the agent cannot do it or may not be started, its directory has changed, or the messages that it
+                needs are no longer kept.
             AgentNotFound: its program is not installed.
         """
         cwd = self._workspaces.require(chat.cwd)
@@ -116,10 +127,19 @@ class Starter:
         )
         below = max(chat.depth, depth(self._environ)) + 1
         loses = self.agents.loses_sessions(chat.agent, chat.allow)
+        session = chat.session_id if self.agents.resumes(chat.agent) and not loses else None
+        asked = given.prompt
+        if session is None:
+            if before is None:
+                raise UsageError(
+                    "the messages with which this chat begins are not kept", help="begin a new chat from the old one"
+                )
+            most = min(MAX_CHARS, self._left(chat, asked, attachments) // UTF8_BYTES)
+            asked = with_transcript(earlier if loses else (), asked, before, most=most)
         return Agent(chat.agent, {}, self._config).run(
-            with_transcript(earlier, given.prompt) if loses else given.prompt,
+            asked,
             files=given.files,
-            session_id=chat.session_id if self.agents.resumes(chat.agent) and not loses else None,
+            session_id=session,
             model=chat.model,
             effort=chat.effort,
             ask=True,
@@ -132,6 +152,12 @@ class Starter:
             limits=self._limits,
             surroundings=Surroundings(auto="own", hidden=self._hidden, read_only=(str(self._folders.of(chat.id)),)),
         )
+
+    def _left(self, chat: ChatRow, prompt: str, attachments: Sequence[PlacedFile]) -> int:
+        """Return the bytes that can be added to a prompt of a chat with its files."""
+        texts = sum(file.size for file in attachments if file.media_type == TEXT)
+        used = len(prompt.encode(errors="replace")) + min(texts, NO_TOOLS_BYTES) + PROMPT_SPARE_BYTES
+        return max(0, self.agents.longest(chat.agent, chat.allow).size - used)
 
     def _features(self, agent: str) -> frozenset[Feature]:
         try:

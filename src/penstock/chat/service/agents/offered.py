@@ -15,7 +15,7 @@ from penstock import adapter
 from penstock.adapter import Allow, Request, Startable
 from penstock.agents import registry
 from penstock.agents._facts import Permission, PermissionKind
-from penstock.chat.errors import Invalid, NoSuchAgent
+from penstock.chat.errors import Conflicting, Invalid, NoSuchAgent
 from penstock.chat.service.agents.ollama import OllamaServer
 from penstock.config.settings import Config
 from penstock.errors import UnknownAgent, nearest
@@ -66,6 +66,13 @@ UNKNOWN = [
     Level("own", OWN_SETTINGS, "It does what its own settings allow.", "own"),
 ]
 """Levels of an agent of another package, or of an agent that only another node has: its facts are unknown here."""
+
+
+KINDS: tuple[PermissionKind, ...] = ("answers", "reads", "asks", "edits", "all")
+"""Kinds of effects, from the least to the most. What `own` comes to is not known."""
+
+MOST: dict[adapter.Level, PermissionKind] = {"read": "reads", "ask": "asks", "edits": "edits", "all": "all"}
+"""Most that an agent may do at each level."""
 
 
 class AgentView(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -239,6 +246,46 @@ class Agents:
             return False
         _, route = self._route(name, allow)
         return registry.AGENTS[name.partition("/")[0]].routes[route].loses_sessions
+
+    def longest(self, name: str, allow: adapter.Allow) -> adapter.Longest:
+        """Return the longest prompt of a run of it, at a level. Of an agent that is unknown: that of an argument."""
+        base = name.partition("/")[0]
+        if base not in registry.AGENTS:
+            return adapter.ARGUMENT
+        _, route = self._route(name, allow)
+        return registry.AGENTS[base].routes[route].longest or adapter.Longest(adapter.MAX_STDIN_BYTES)
+
+    def same_level(self, name: str, allow: adapter.Allow, other: str) -> Allow:
+        """Return the level at which another agent may do what one may at a level, and no more.
+
+        Raises:
+            Conflicting: it has none.
+        """
+        level, permission = self._effect(name, allow)
+        if level == "own" and permission is not None and permission.kind == "all":
+            level = "all"
+        _, found = self._effect(other, level)
+        if level == "own":
+            is_same = not {name.partition("/")[0], other.partition("/")[0]} & registry.AGENTS.keys()
+        else:
+            is_same = found is not None and found.kind in KINDS[: KINDS.index(MOST[level]) + 1]
+        if not is_same:
+            label = OWN_SETTINGS if permission is None else permission.label
+            raise Conflicting(
+                f"{other} cannot keep the permission of this chat, {label.lower()!r}",
+                help="choose another agent, or first another permission in this chat",
+            )
+        return level
+
+    def _effect(self, name: str, allow: adapter.Allow) -> tuple[adapter.Level, Permission | None]:
+        """Return the level of a chat with an agent, and its effect, if it is known."""
+        base = name.partition("/")[0]
+        if base in registry.AGENTS:
+            level, route = self._route(name, allow)
+            return level, registry.AGENTS[base].allows.get(route, {}).get(level)
+        level = "own" if allow == "default" else allow
+        is_acp = self._config.agent(name).protocol == "acp"
+        return level, registry.AGENTS["acp"].allows["acp"].get(level) if is_acp else None
 
     def _listed(self) -> Iterator[AgentView]:
         for name in self._names:

@@ -107,6 +107,7 @@ class TurnLoop:
         asked: TurnView | None = None
         placed: dict[str, PlacedFile | Exception] = {}
         lacking: list[AttachedFile] = []
+        before = await self._before()
 
         def make(timeline: Timeline) -> Sequence[Write]:
             nonlocal made, asked
@@ -128,7 +129,7 @@ class TurnLoop:
             begun = [it for it in timeline.turns.values() if it.began_at is not None]
             earlier = sorted(begun, key=lambda it: (it.began_at, it.turn))
             try:
-                run = self._shared.run(chat, view.prompt, cost.most, _found(placed, view), earlier)
+                run = self._shared.run(chat, view.prompt, cost.most, _found(placed, view), earlier, before)
             except Exception as error:
                 return [began, TurnEnded(view.turn, "error", _reason(error))]
             run.trace = self._shared.traces.get((chat.id, view.turn))
@@ -146,6 +147,18 @@ class TurnLoop:
             self._begun.add(asked)
             self._log.claim.rows_lost = False
         return made
+
+    async def _before(self) -> str | None:
+        """Return the messages of another chat with which this one begins; None if they are not kept.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        origin = self._log.row.origin
+        if origin is None or origin.conversation is None:
+            return ""
+        content = await self._shared.store.read_attachment(self._log.id, origin.conversation)
+        return None if content is None else content.decode()
 
     async def _placed(self, files: Sequence[AttachedFile]) -> dict[str, PlacedFile | Exception]:
         """Write attachments into the directory of the chat; return each, or why there is none, by its id.
