@@ -389,6 +389,10 @@ class RunEnded(Base, frozen=True, omit_defaults=True, tag="run_ended"):
     """Number of actions that were denied; None if the wire cannot say."""
     asked_ms: int | None = None
     """Milliseconds in which the run waited for a person's answers; None without questions, or without times."""
+    context_tokens: int | None = None
+    """Tokens of the model's context that the conversation fills at the end; None unless `context_window` is known."""
+    context_window: int | None = None
+    """Tokens that the context of the main agent's model can hold; None unless `context_tokens` is known."""
 
 
 Event = (

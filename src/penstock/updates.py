@@ -206,6 +206,17 @@ class ModelUsage(msgspec.Struct, frozen=True):
     whole: bool = False
 
 
+class ContextUse(msgspec.Struct, frozen=True):
+    """How full the context of the main agent's model is; an absent figure leaves the earlier one as it is.
+
+    `tokens`: the agent's own count of what the conversation fills. Without one, it is counted by the main agent's last
+    model call. `window`: the most that the context can hold.
+    """
+
+    tokens: int | None = None
+    window: int | None = None
+
+
 class Notice(msgspec.Struct, frozen=True):
     """A remark about the run that is not model text.
 
@@ -320,6 +331,7 @@ Update = (
     | RoundEnd
     | Plan
     | ModelUsage
+    | ContextUse
     | Notice
     | Question
     | Answer

@@ -275,3 +275,36 @@ def test_a_result_ends_the_open_message(traits: up.Traits, status: str) -> None:
     assert [event.status for event in of_type(events, MessageEnded)] == [status]
     [replied] = of_type(events, Replied)
     assert (replied.reply, replied.session_id) == ("4", "s")
+
+
+def test_how_full_the_context_is() -> None:
+    """The agent's own count comes before that of its last model call; without both figures nothing is reported."""
+
+    def filled(*updates: up.Update) -> tuple[int | None, int | None]:
+        last = end(*updates, GOOD)
+        return last.context_tokens, last.context_window
+
+    window, first, last = up.ContextUse(window=1000), up.Usage(100, 5, 90), up.Usage(300, 7)
+    calls = [up.ModelUsage(first, whole=True), up.ModelUsage(last, whole=True)]
+    assert filled(*calls, window) == (307, 1000)
+    assert filled(*calls) == filled(window) == (None, None)
+    assert filled(window, up.ContextUse(tokens=250), *calls) == (250, 1000)
+    assert filled(window, *calls, up.ModelUsage(up.Usage(900, 1), lane="sub", whole=True)) == (307, 1000)
+    assert filled(window, *calls, up.ModelUsage(up.Usage(output_tokens=3), whole=True)) == (307, 1000)
+    assert filled(window, up.ModelUsage(up.Usage(400), whole=True)) == (400, 1000)
+
+
+def test_a_compaction_makes_the_count_unknown_until_the_next_model_call() -> None:
+    """What was counted before it is no longer what the conversation fills."""
+    window, call = up.ContextUse(800, 1000), up.ModelUsage(up.Usage(20, 1), whole=True)
+    compacted = up.Notice("compaction", "the context was compacted")
+    assert end(window, compacted, GOOD).context_window is None
+    after = end(window, compacted, call, GOOD)
+    assert (after.context_tokens, after.context_window) == (21, 1000)
+
+
+@pytest.mark.parametrize("wrong", [0, -5, 2**80])
+def test_figures_of_a_context_that_cannot_be_are_ignored(wrong: int) -> None:
+    """A wire may have placeholders, and numbers that no client can read."""
+    last = end(up.ContextUse(5, 10), up.ContextUse(wrong, wrong), GOOD)
+    assert (last.context_tokens, last.context_window) == (5, 10)

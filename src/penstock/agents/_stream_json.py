@@ -20,6 +20,7 @@ from penstock.events import added
 from penstock.updates import (
     BlockEnd,
     BlockStart,
+    ContextUse,
     MessageEnd,
     MessageStart,
     ModelUsage,
@@ -248,6 +249,8 @@ class ClaudeLike:
     """The end of background work was reported: the next message of the main agent answers it."""
     _last_message: str | None = None
     """Id of the main agent's latest message."""
+    _last_model: str | None = None
+    """Model of the main agent's latest message."""
     _used: Usage | None = None
     _cost: float | None = None
     """Usage and cost of the run by the parts that its results report; None if they report none."""
@@ -292,6 +295,8 @@ class ClaudeLike:
             if self._is_notified:
                 yield RoundEnd()
             self._is_notified, self._last_message = False, message.id
+        if lane is None:
+            self._last_model = message.model or self._last_model
 
     def _message_delta(self, api: MessageDelta, lane: str | None) -> Iterator[Update]:
         if (usage := self._figures(api.usage)) is not None:
@@ -410,6 +415,8 @@ class ClaudeLike:
         if not text and event.structured_output is not None:
             text = text_of(event.structured_output)
         self._add_part(event.usage_since_result)
+        if window := _window_of(event.model_usage, self._last_model):
+            yield ContextUse(window=window)
         yield Result(
             None if failed else text,
             failed,
@@ -463,6 +470,15 @@ def _totals(models: Any) -> Usage | None:
             used = Usage(given + (cached or 0) + (written or 0), made, cached, written)
             total = used if total is None else total + used
     return total
+
+
+def _window_of(models: Any, model: str | None) -> int | None:
+    """Return the size of a model's context, of the figures of all models; None if it is not clear which are meant."""
+    windows = {name: as_int(as_dict(figures).get("contextWindow")) for name, figures in as_dict(models).items()}
+    # The figures may be those of a variant, as `opus[1m]`.
+    own = {size for name, size in windows.items() if name.partition("[")[0] == model}
+    sizes = own or set(windows.values())
+    return sizes.pop() if len(sizes) == 1 else None
 
 
 _TOTALS = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.agents._facts import AcpQuirks
-from penstock.agents._json import as_dict, as_float, inner_message, plan_items, text_of, text_or
+from penstock.agents._json import as_dict, as_float, as_int, inner_message, plan_items, text_of, text_or
 from penstock.agents.acp.calls import AcpCall, AcpCalls, meta_of
 from penstock.agents.acp.causes import cause_of_info, cause_of_words
 from penstock.agents.acp.end import model_of_usage, usage_of
@@ -19,6 +19,7 @@ from penstock.agents.acp.sub_agents import SubAgents
 from penstock.agents.registry import acp_quirks
 from penstock.events import Kind, Level, NoticeCode
 from penstock.updates import (
+    ContextUse,
     Failure,
     MessageEnd,
     MessageStart,
@@ -131,7 +132,9 @@ class SessionUpdates:
         origin = as_dict(as_dict(update.get("_meta")).get("_claude/origin"))
         over = self._turn_over(origin) if origin else ()
         model = meta_of(update, "_claude/model")
-        return (RunStart(model=model), *over) if model else over
+        filled = ContextUse(as_int(update.get("used")), as_int(update.get("size")))
+        started = (RunStart(model=model),) if model else ()
+        return (*started, *over, filled) if filled.window else (*started, *over)
 
     def _turn_over(self, origin: dict[str, Any]) -> Sequence[Update]:
         """Translate the end of a turn of the agent: what follows answers the end of background work."""

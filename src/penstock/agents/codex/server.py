@@ -34,6 +34,7 @@ from penstock.core.decoding import well_formed_values
 from penstock.events import Kind
 from penstock.updates import (
     Answer,
+    ContextUse,
     MessageEnd,
     ModelUsage,
     Notice,
@@ -393,7 +394,16 @@ class CodexServer:
             self._used = usage if self._used is None else self._used + usage
         # One model call is over. Nothing of its message can be withdrawn any more, and the next one answers something.
         ended = () if thread in self._writing else (MessageEnd(lane=lane),)
-        return (*ended, ModelUsage(usage, lane=lane, whole=True), *self._writing.mark(thread, lane))
+        filled = self._context_of(report) if lane is None else ()
+        return (*ended, ModelUsage(usage, lane=lane, whole=True), *filled, *self._writing.mark(thread, lane))
+
+    def _context_of(self, report: dict[str, Any]) -> Sequence[Update]:
+        """Return how full the context is, of a report of tokens."""
+        tokens, window = (
+            as_int(as_dict(report.get("last")).get("totalTokens")),
+            as_int(report.get("modelContextWindow")),
+        )
+        return (ContextUse(tokens, window),) if window else ()
 
     def _error(self, params: dict[str, Any]) -> Sequence[Update]:
         thread, error = self._thread_of(params), as_dict(params.get("error"))

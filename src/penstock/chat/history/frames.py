@@ -85,6 +85,10 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     duration_ms: int | None = None
     usage: ev.Usage | None = None
     cost_usd: float | None = None
+    context_tokens: int | None = None
+    """Tokens that the conversation fills in the model's context; None if unknown, or if its size is unknown."""
+    context_window: int | None = None
+    """Tokens that the context can hold."""
     first: int = 0
     """Number of its first entry."""
     last: int = 0
@@ -169,6 +173,8 @@ class Finalized(msgspec.Struct, frozen=True, omit_defaults=True, tag="finalized"
     needs_allow: NeededAllow | None = None
     rejected: int = 0
     denied: list[DeniedAction] | None = None
+    context_tokens: int | None = None
+    context_window: int | None = None
 
 
 class Deleted(msgspec.Struct, frozen=True, tag="deleted"):

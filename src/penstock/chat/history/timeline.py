@@ -327,6 +327,7 @@ class Timeline:
         if isinstance(event, ev.RunEnded):
             view, began = live.view, live.view.began_at or self._at
             view.usage, view.cost_usd = event.usage, event.cost_usd
+            view.context_tokens, view.context_window = event.context_tokens, event.context_window
             view.duration_ms = event.at if event.at is not None else max(0, self._at - began)
             self._record(view)
 
@@ -409,6 +410,8 @@ class Timeline:
                 view.needs_allow,
                 view.rejected,
                 view.denied,
+                view.context_tokens,
+                view.context_window,
             ),
         )
 

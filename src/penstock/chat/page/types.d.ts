@@ -318,6 +318,8 @@ declare namespace Api {
     needs_allow?: "all" | "edits" | null;
     rejected?: number;
     denied?: Array<DeniedAction> | null;
+    context_tokens?: number | null;
+    context_window?: number | null;
   }
 
   interface Goodbye {
@@ -852,6 +854,8 @@ declare namespace Api {
     duration_ms?: number | null;
     usage?: Usage | null;
     cost_usd?: number | null;
+    context_tokens?: number | null;
+    context_window?: number | null;
     first?: number;
     last?: number;
   }

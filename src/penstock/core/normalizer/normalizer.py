@@ -99,6 +99,7 @@ class Normalizer:
             up.RoundEnd: self._messages.end_round,
             up.Plan: self._plan_changed,
             up.ModelUsage: self._messages.add_usage,
+            up.ContextUse: self._outcome.context.apply,
             up.Notice: self._notice,
             up.Question: self._question,
             up.Answer: self._answer,
@@ -398,5 +399,6 @@ class Normalizer:
             resets_at=verdict.resets_at,
             refused=self.permissions.refused,
             asked_ms=self._waits.of_run(self._emitter.at) or None,
+            **outcome.context.figures(),
         )
         self._closed = True

@@ -93,6 +93,41 @@ def _failure_in(stderr: str) -> str:
     return "\n".join(lines).strip() or stderr.strip()
 
 
+MAX_CONTEXT = 2**40
+"""Tokens of a context that is believed: far more than any model has."""
+
+
+class ContextFill:
+    """Collector of how full the context of the top agent's model is."""
+
+    def __init__(self) -> None:
+        self._tokens: int | None = None
+        self._window: int | None = None
+        self._is_counted = False  # by the agent itself
+
+    def apply(self, update: up.ContextUse) -> None:
+        """Use the agent's own figures. A count of 0 is a placeholder: a conversation is never empty."""
+        if update.window is not None and 0 < update.window <= MAX_CONTEXT:
+            self._window = update.window
+        if update.tokens is not None and 0 < update.tokens <= MAX_CONTEXT:
+            self._tokens, self._is_counted = update.tokens, True
+
+    def add_call(self, usage: ev.Usage) -> None:
+        """Use the figures of a model call: the next call sends what it was sent, and what it returned."""
+        if not self._is_counted and usage.input_tokens:
+            self._tokens = usage.input_tokens + (usage.output_tokens or 0)
+
+    def forget(self) -> None:
+        """Forget the count: the conversation was shortened."""
+        self._tokens, self._is_counted = None, False
+
+    def figures(self) -> dict[str, int]:
+        """Return the fields of the end of a run; none unless both figures are known."""
+        if self._tokens is None or self._window is None:
+            return {}
+        return {"context_tokens": self._tokens, "context_window": self._window}
+
+
 class RunOutcome:
     """Collector of the evidence of how a run ended. It emits nothing.
 
@@ -112,6 +147,7 @@ class RunOutcome:
         """Reply as of the last result."""
         self.limit: Defect | None = None
         """Limit at which the top agent's last model call was cut off."""
+        self.context: ContextFill = ContextFill()
         self._new_content = False  # a block or a call came since the last result
         self._last_error: str | None = None  # an error that no content has followed
         self._noted = Defect()  # the latest cause of a notice that no content has followed
@@ -129,6 +165,7 @@ class RunOutcome:
         self._used = usage if self._used is None else self._used + usage
         if of_top:  # some agents leave their sub-agents out of the total
             self._used_by_top = usage if self._used_by_top is None else self._used_by_top + usage
+            self.context.add_call(usage)
 
     def supersede(self, message: Message) -> None:
         """Keep the text of a superseded attempt out of the reply."""
@@ -150,6 +187,8 @@ class RunOutcome:
         """Use a notice of the top agent. An error ends the run only if no content follows."""
         if notice.code == "error" and notice.level == "error":
             self._last_error = notice.text
+        if notice.code == "compaction":
+            self.context.forget()
         if notice.cause is not None and (notice.cause, self._noted.cause) != ("rate_limit", "usage_limit"):
             self._noted = Defect(notice.text, notice.cause, notice.resets_at)
         if notice.resets_at is not None:

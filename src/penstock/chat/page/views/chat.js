@@ -35,6 +35,7 @@ import { answerPlaceholder, connectionText, EARLY_TEXT } from "../text/copy.js";
 import { base, day, oneLine, plural } from "../text/format.js";
 import { levelFor, levelOf } from "../text/permissions.js";
 import { Composer } from "./composer.js";
+import { ContextLeft } from "./context.js";
 import { lazy } from "./lazy.js";
 import { Permission } from "./permission.js";
 import { giveAnswer } from "./question.js";
@@ -271,7 +272,10 @@ function Thread({ session, chat, about }) {
         onStop=${runningTurn ? stop : null}
         text=${given}
       >
-        ${chat && html`<${Permission} chat=${chat} />`}
+        <div class="chips">
+          ${chat && html`<${Permission} chat=${chat} />`}
+          <${ContextLeft} turns=${thread.turns} />
+        </div>
         <${Wrong}>${note}<//>
       <//>`
       }
