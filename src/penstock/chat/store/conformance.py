@@ -823,8 +823,8 @@ def _value_of(kind: Any, default: object) -> Any:
                 return [struct(**_values_of(struct))]
             case msgspec.inspect.ListType() | msgspec.inspect.VarTupleType():
                 return msgspec.convert([_value_of(str, None), "'; --"], kind)
-            case msgspec.inspect.StructType():
-                return Heartbeat(5, "News?", "22:00-07:00", False)
+            case msgspec.inspect.StructType(cls=struct):
+                return struct(**_values_of(struct))
     raise AssertionError(f"the suite has no value of the type {kind}: add one in conformance.py")
 
 
