@@ -206,7 +206,8 @@ def test_a_command_is_always_allowed_in_this_chat(at: Open) -> None:
     page = thread.page
     thread.say("make a")
     always = page.get_by_role("button", name="Always in this chat")
-    expect(always).to_be_visible()
+    expect(always).to_have_count(1)
+    expect(page.get_by_role("button", name="for the session")).to_have_count(0)
     always.press("Enter")
     thread.ended(1)
     expect(thread.reply(1)).to_have_text("once")

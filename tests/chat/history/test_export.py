@@ -152,7 +152,7 @@ def test_sub_agents_below_sub_agents_end_somewhere() -> None:
 
 @pytest.mark.parametrize("form", [markdown, html])
 def test_what_did_not_end_well_says_so(form: Any) -> None:
-    """A reason, a cause, what was denied, what still runs or waits, and what is no longer kept."""
+    """A reason, a cause, what was denied, what still runs or waits, and what may still come."""
     denied = [DeniedAction("rm -rf build", "person"), DeniedAction("curl", "policy")]
     text = file_of(
         done(outcome="error", reason="it broke", message=""),
@@ -163,7 +163,7 @@ def test_what_did_not_end_well_says_so(form: Any) -> None:
         done(refused=1),
         TurnView(2, "more", state="running", reply="half a"),
         TurnView(3, "later"),
-        TurnToExport(done(turn=4), gap="the first of them are no longer kept"),
+        TurnToExport(done(turn=4), gap="the agent's program has not ended yet"),
         done(by="heartbeat"),
         done(person="ana", agent="claude"),
         form=form,
@@ -171,7 +171,7 @@ def test_what_did_not_end_well_says_so(form: Any) -> None:
     for words in (
         *("It failed: it broke", "There is no valid login.", "It was cut off.", "The reply met the limit"),
         *("Rejected by a person: rm -rf build.", "Not allowed: curl, 2 more actions.", "Not allowed: 1 action."),
-        *("half a", "It is still running.", "It waits for its turn.", "The steps: the first of them are no longer"),
+        *("half a", "It is still running.", "It waits for its turn.", "The steps: the agent"),
         *("Heartbeat", "ana", "claude"),
     ):
         assert words in text, words

@@ -12,6 +12,7 @@ from waiting import until
 
 from penstock.chat.service.service import Service
 from penstock.chat.store.protocol import StoreFailed
+from penstock.events import RunEnded
 
 
 @pytest.fixture
@@ -68,6 +69,25 @@ def test_all_turns_are_in_it(client: httpx.Client, shared: Gateway, monkeypatch:
     text = client.get(f"/api/chats/{chat}/export?details=1").text
     assert text.count("*The steps: they cannot be read: the disk is gone") == 1
     assert text.count("### Steps") == 6
+
+
+def test_a_program_that_has_not_ended_is_named(
+    client: httpx.Client, shared: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of a turn that is complete while its program still runs say so: nothing was lost of them."""
+    chat = shared.chat()
+    asked(client, chat, "Hello")
+    turn = Service.turn
+
+    async def lingering(self: Service, id: str, number: int) -> Any:
+        view, rows = await turn(self, id, number)
+        assert isinstance(rows[-1].what, RunEnded)
+        return view, rows[:-1]
+
+    monkeypatch.setattr(Service, "turn", lingering)
+    text = client.get(f"/api/chats/{chat}/export?details=1").text
+    assert "*The steps: the agent's program has not ended yet*" in text
+    assert "no longer kept" not in text
 
 
 def test_a_file_that_is_cut_off_does_not_look_whole(

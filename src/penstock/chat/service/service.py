@@ -360,8 +360,8 @@ class Service:
         except (NoSuchTurn, StoreFailed, Trimmed) as error:
             return TurnToExport(view, gap=f"they cannot be read: {error}")
         details = await asyncio.to_thread(details_of, view, rows)
-        is_whole = details.whole or view.state != "completed"
-        return TurnToExport(view, details.items, "" if is_whole else "the first of them are no longer kept")
+        is_at_work = view.state == "completed" and not details.whole
+        return TurnToExport(view, details.items, "the agent's program has not ended yet" if is_at_work else "")
 
     def _used(self) -> list[str]:
         home = self._shared.this_node.home

@@ -18,7 +18,8 @@ import { Missing } from "./status-pages.js";
 /** @typedef {Details["items"][number]} DetailsItem */
 
 const RUNS = "The turn still runs: this is what there is so far.";
-const TRIMMED = "The first events of this turn are no longer kept.";
+const LINGERS = "The reply is complete, but the agent's program has not ended yet: this is what there is so far.";
+const AGAIN_MS = 1000; // a turn is over in the thread before it is in the store of a machine that lags behind
 const FOLD_CHARACTERS = 400; // a thought that is longer is folded
 const FOLDED_CHARACTERS = 120; // of its beginning are shown
 const NOT_FOUND = 404;
@@ -63,7 +64,9 @@ function TurnDetails({ place, id, turn }) {
   // A turn that was still running is read again once it is over.
   const isFinalized = useThread()?.chat.turns.find((it) => it.turn === turn)?.finalized;
   useEffect(() => {
-    if (isFinalized && details && !details.whole) load();
+    if (!isFinalized || !details || details.whole) return undefined;
+    const timer = setTimeout(load, AGAIN_MS);
+    return () => clearTimeout(timer);
   }, [isFinalized, details]);
   if (error) return html`<${Failed} error=${error} path=${place.path(id)} />`;
   return html`<section class="chat record" aria-labelledby="record-title">
@@ -132,7 +135,7 @@ function Content({ details, load }) {
         }
       </div>`
     }
-    ${!details.whole && html`<${Incomplete} isRunning=${turn.state === "running"} load=${load} />`}
+    ${!details.whole && html`<${Incomplete} isRunning=${turn.state !== "completed"} load=${load} />`}
     <ol class="items" data-failed-only=${isFailedOnly || undefined}>
       ${entriesOf(items)}
     </ol>
@@ -145,9 +148,8 @@ const hasFailed = (item) => item.kind === "call" && Boolean(item.is_error || ite
 
 /** @param {{ isRunning: boolean, load: () => void }} props */
 function Incomplete({ isRunning, load }) {
-  if (!isRunning) return html`<p class="banner">${TRIMMED}</p>`;
   const again = html` <button type="button" class="quiet" onClick=${load}>Load again</button>`;
-  return html`<p class="banner">${RUNS}${again}</p>`;
+  return html`<p class="banner">${isRunning ? RUNS : LINGERS}${again}</p>`;
 }
 
 /**

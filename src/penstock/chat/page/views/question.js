@@ -9,6 +9,9 @@ import { below, exact, oneLine } from "../text/format.js";
 import { labelOf, remarkOf, subjectOf } from "../text/subject.js";
 
 const CONFLICT = 409;
+const SAME_COMMAND = "same-command"; // an answer of Penstock's own, for the session; here it is kept with the chat
+const ALWAYS = "Always in this chat";
+const ALWAYS_MEANS = "This command, word for word, is not asked for again in this chat";
 const NUMBERED = 9; // answers that a key chooses
 const EARLY_MS = 600; // a key that comes sooner was pressed before its question was seen
 
@@ -27,6 +30,13 @@ export function chooseAnswer(number) {
 }
 
 /**
+ * The answer that allows a command once, which is sent with `always` for the whole chat; undefined if that cannot be.
+ *
+ * @param {Api.OpenQuestion} question
+ */
+const onceOf = ({ ask, options }) => (ask === "command" ? options?.find((it) => it.kind === "allow_once") : undefined);
+
+/**
  * Answer a question; `onLate` is called with a text if somebody else was first.
  *
  * The question is gone by then, or soon, so that the text cannot be shown beside it.
@@ -38,8 +48,9 @@ export function chooseAnswer(number) {
  * @param {boolean} [always]  The command is allowed in the whole chat.
  */
 export async function giveAnswer(chat, question, answer, onLate, always = false) {
+  const once = answer === SAME_COMMAND ? onceOf(question) : undefined; // by its number or "a" too
   try {
-    await api.answer(chat, question.id, answer, always);
+    await api.answer(chat, question.id, once?.id ?? answer, always || Boolean(once));
   } catch (error) {
     if (statusOf(error) !== CONFLICT) throw error;
     onLate(LATE_ANSWER);
@@ -64,13 +75,14 @@ export function Question({ chat, question, isEnded, onLate }) {
     setGiven(option.id);
     if ((await run(() => giveAnswer(chat, question, option.id, onLate, always))) !== true) setGiven("");
   };
-  const once = isEnded || question.ask !== "command" ? undefined : options.find((it) => it.kind === "allow_once");
+  const once = isEnded ? undefined : onceOf(question);
   const directory = chatOf(chat)?.cwd ?? "";
   const remark = isEnded ? "" : remarkOf(question, directory);
   const button = (/** @type {Api.Option} */ option, /** @type {number} */ i) =>
     html`<${Option}
       key=${option.id}
-      option=${option}
+      option=${once && option.id === SAME_COMMAND ? { ...option, label: ALWAYS } : option}
+      title=${once && option.id === SAME_COMMAND ? ALWAYS_MEANS : undefined}
       number=${i + 1}
       isDisabled=${isBusy || Boolean(given)}
       isPressed=${given === option.id}
@@ -87,14 +99,15 @@ export function Question({ chat, question, isEnded, onLate }) {
     }
     ${
       once &&
+      !options.some((it) => it.id === SAME_COMMAND) &&
       html`<button
         type="button"
         class="quiet always"
-        title="This command, word for word, is not asked for again in this chat"
+        title=${ALWAYS_MEANS}
         disabled=${isBusy || Boolean(given)}
         onClick=${() => answer(once, true)}
       >
-        Always in this chat
+        ${ALWAYS}
       </button>`
     }
     ${given && !isBusy && html`<${Status}>Your answer is on its way…<//>`}
@@ -122,15 +135,16 @@ function Subject({ text }) {
 /**
  * A button, by what it does: `allow_once` is the one to press first, and `allow_always` is set apart.
  *
- * @param {{ option: Api.Option, number: number, isDisabled: boolean, isPressed: boolean, onClick: () => void }} props
+ * @param {{ option: Api.Option, title?: string, number: number, isDisabled: boolean, isPressed: boolean, onClick: () => void }} props
  */
-function Option({ option, number, isDisabled, isPressed, onClick }) {
+function Option({ option, title, number, isDisabled, isPressed, onClick }) {
   return html`<button
     type="button"
     class=${option.kind === "allow_once" ? "button primary" : "button"}
     data-kind=${option.kind}
     disabled=${isDisabled}
     aria-pressed=${isPressed}
+    title=${title}
     dir="auto"
     onClick=${onClick}
   >
