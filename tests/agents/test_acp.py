@@ -523,11 +523,12 @@ def test_after_a_cancel_questions_are_given_up() -> None:
 
 @pytest.mark.parametrize("method", ["fs/read_text_file", "terminal/create", "craft/drainMidTurnQueue", "_x/y", "nope"])
 def test_every_request_is_answered(method: str) -> None:
-    """What this client does not do is refused properly."""
+    """What this client does not do is refused properly; a method that nobody knows is counted as well."""
     talk = Talk()
     talk.begin()
     [said] = talk.hear({"jsonrpc": "2.0", "id": "r", "method": method, "params": {}})
     assert (said["id"], said["error"]["code"]) == ("r", -32601)
+    assert [it.wire_type for it in talk.updates if isinstance(it, up.Unknown)] == (["nope"] if method == "nope" else [])
 
 
 def test_a_permission_without_options_is_refused() -> None:

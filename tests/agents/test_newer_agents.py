@@ -11,6 +11,7 @@ import pytest
 from effort import at_most
 
 from penstock.agents import kinds
+from penstock.agents._facts import ACP_TAGS
 from penstock.agents.registry import AGENTS
 from penstock.core.health import Health
 from penstock.events import BlockEnded, BlockRevised, RunEnded, ToolCalled, ToolReturned
@@ -22,10 +23,11 @@ TOOLS = {
     name: RECORDINGS / name / "tools" / "input.ndjson"
     for name in (
         "claude", "codex", "codex-server", "gemini", "opencode", "opencode-server",
-        "qwen", "copilot", "pi", "cline", "droid", "kilo", "goose", "ccs",
+        "qwen", "copilot", "pi", "cline", "droid", "kilo", "kimi", "goose", "ccs",
     )
 }  # fmt: skip
-ACP = {folder.name: folder / "input.ndjson" for folder in sorted((RECORDINGS / "acp").glob("*-tools"))}
+ACP = {folder.name: folder / "input.ndjson" for folder in sorted((RECORDINGS / "acp").glob("*-tools*"))}
+ALL = {**TOOLS, **ACP}
 
 
 class Shown(NamedTuple):
@@ -59,7 +61,9 @@ def read(path: Path) -> tuple[str, list[Any]]:
 def tags_of(agent: str) -> tuple[str, ...]:
     """Return the tags of the route that an agent's name in a recording means."""
     name, _, route = agent.partition("/")
-    return AGENTS[name].routes[route or ("acp" if name == "acp" else "exec")].tags
+    if name == "acp":
+        return ACP_TAGS
+    return AGENTS[name].routes[route or "exec"].tags
 
 
 def renamed(line: Any, kind: str, tags: tuple[str, ...]) -> Any:
@@ -81,10 +85,10 @@ def is_of_work(line: Any, tags: tuple[str, ...]) -> bool:
     return bool(names) and not names[0].startswith("session.")
 
 
-@pytest.mark.parametrize("name", TOOLS)
+@pytest.mark.parametrize("name", ALL)
 def test_a_kind_that_is_renamed_is_noticed(name: str) -> None:
     """For each kind that is read: what is shown stays the same, or the run says that it may not be right."""
-    agent, lines = read(TOOLS[name])
+    agent, lines = read(ALL[name])
     tags = tags_of(agent)
     before, _ = run(agent, lines)
     for kind in sorted({kind for line in lines for kind in kinds.names_of(line, tags)}):
@@ -93,10 +97,10 @@ def test_a_kind_that_is_renamed_is_noticed(name: str) -> None:
             assert health.warnings or shown.outcome != "ok", (kind, health.drift)
 
 
-@pytest.mark.parametrize("name", TOOLS)
+@pytest.mark.parametrize("name", ALL)
 def test_a_kind_between_two_texts_is_a_warning(name: str) -> None:
     """A new kind in the middle of a run is a warning, the same at its end is not; the texts are those of before."""
-    agent, lines = read(TOOLS[name])
+    agent, lines = read(ALL[name])
     tags = tags_of(agent)
     before, healthy = run(agent, lines)
     assert not healthy.drift
@@ -218,10 +222,10 @@ SILENT = {("gemini-tools", "status"), ("opencode-tools", "status")}
 
 
 @pytest.mark.sample(3)
-@pytest.mark.parametrize("name", [*TOOLS, *ACP])
+@pytest.mark.parametrize("name", ALL)
 def test_a_field_that_moved_is_noticed(name: str) -> None:
     """For each field of each line: the reply stays the same, or the report or the outcome says that it may be wrong."""
-    agent, lines = read({**TOOLS, **ACP}[name])
+    agent, lines = read(ALL[name])
     before, healthy = run(agent, lines)
     assert not healthy.checks
     paths = sorted({path for line in lines for path in paths_in(line)})

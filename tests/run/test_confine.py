@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from penstock.agents.registry import AGENTS
 from penstock.errors import UsageError
-from penstock.run.confine import arguments, view
+from penstock.run.confine import ToConfine, arguments, machine_problem, view
+from penstock.run.confine import confined as confinement
+from penstock.run.sandbox import Surroundings
 
 
 def confined(place: Path, script: str, *, as_root: bool | None = None) -> tuple[int, str, int | None]:
@@ -120,3 +123,34 @@ def test_places_that_cannot_be_confined_are_rejected(place: Path) -> None:
     (place / "linked/.git").symlink_to(place / "shop/.git")
     with pytest.raises(UsageError, match="is a link"):
         view(str(place / "linked"), str(place / "home"))
+
+
+def test_a_run_of_vibe_leaves_nothing_that_later_runs_obey(place: Path) -> None:
+    """Its conversation is kept; its settings, and the plugins that vibe uses without a check, are as before."""
+    if machine_problem():
+        pytest.skip(machine_problem())
+    vibe = place / "home/.vibe"
+    skill = vibe / "logs/session/plugins/packages/ab/abcd/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("Write tests.")
+    (vibe / "config.toml").write_text("a = 1")
+    run = ToConfine(
+        agent="vibe",
+        facts=AGENTS["vibe"],
+        program="/bin/sh",
+        env={"HOME": str(place / "home"), "PATH": os.environ["PATH"]},
+        cwd=str(place / "shop"),
+        files=(),
+        allow="all",
+        surroundings=Surroundings(caches=str(place / "caches")),
+    )
+    script = f"""cd {vibe}; echo x >config.toml; mkdir -p skills/bad agents; echo x >skills/bad/SKILL.md; echo x >.env
+        cd logs/session; echo said >unified/c
+        echo x >plugins/packages/ab/abcd/SKILL.md; mkdir -p plugins/packages/ef/efgh
+        rm -rf plugins/packages; mv plugins moved; ln -s {place}/outside plugins/packages"""
+    words = confinement(run, "on", is_asked=True).words
+    subprocess.run([*words, "/bin/sh", "-c", script], capture_output=True, timeout=60, check=False)
+    assert (vibe / "logs/session/unified/c").read_text() == "said\n"
+    kept = {path.relative_to(vibe).as_posix() for path in vibe.rglob("*") if not path.is_dir()}
+    assert kept == {"config.toml", "logs/session/unified/c", skill.relative_to(vibe).as_posix()}
+    assert (skill.read_text(), (vibe / "config.toml").read_text()) == ("Write tests.", "a = 1")

@@ -63,6 +63,8 @@ CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}}, "session": {"notice
 
 _PRIVATE = ("_", "$/", "craft/")
 """Beginnings of the methods that any agent uses only with its own clients."""
+_NOT_OFFERED = ("fs/", "terminal/")
+"""Beginnings of the methods for what Penstock does not lend, by which an agent may ask for it nevertheless."""
 _EDITS = frozenset({"edit", "delete", "move"})
 _SET = {1005: "model", 1006: "permission mode", 1008: "effort"}
 """Names of what the requests before the prompt set, by their ids."""
@@ -217,14 +219,15 @@ class Acp:
             return self._withdraw(params.get("requestId"))
         if method == "_session/retrying":
             return self._updates.retried(text_of(params.get("detail")))
+        is_private = method.startswith((*_PRIVATE, *self._updates.quirks.private_methods))
         if "id" not in message:
-            return () if method.startswith((*_PRIVATE, *self._updates.quirks.private_methods)) else (Unknown(method),)
+            return () if is_private else (Unknown(method),)
         if method == "session/request_permission":
             return self._questioned(message["id"], params)
         if method == "elicitation/create":
             return self._form_asked(message["id"], params)
         self._reject(message["id"], METHOD_NOT_FOUND, f"this client has no method {method[:200]!r}")
-        return ()
+        return () if is_private or method.startswith(_NOT_OFFERED) else (Unknown(method),)
 
     def _reject(self, id: Any, code: int, why: str) -> None:
         self._send({"id": id, "error": {"code": code, "message": well_formed(why)}})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, KindSource, RouteFacts
+from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, KindSource, RouteFacts, StateFolder
 from penstock.agents._permissions import ACP, own_settings
 from penstock.agents._project_files import AGENTS_MD, SKILLS, ProjectFiles
+
+_CHECKED = ("plugins/blobs", "plugins/manifests")
 
 _PATTERNS = (("session/update/", r'session_update="([a-z_]{1,80})"'),)
 
@@ -32,10 +34,17 @@ FACTS = AgentFacts(
     install="pip install mistral-vibe",
     tested="3.0.2",
     variables=("MISTRAL_", "VIBE_"),
+    hosts=("api.mistral.ai:443",),
     acp=AcpQuirks(
         called="mistral-vibe",
         modes={"read": "ask", "ask": "ask", "edits": "ask", "all": "auto-approve"},
         errors=((r"Invalid API key", "auth"),),
     ),
     project_files=ProjectFiles(starts=(".vibe", SKILLS), instructs=(AGENTS_MD,)),
+    # A conversation needs the plugins with which it began. Its blobs and manifests are checked whenever they are read;
+    # the packages that are made of them are not, so a run leaves none.
+    state=(
+        *(StateFolder(".vibe", "VIBE_HOME", f"logs/session/{it}") for it in ("unified", *_CHECKED)),
+        StateFolder(".vibe", "VIBE_HOME", settings=("[!l]*", ".env"), is_kept=False),
+    ),
 )
