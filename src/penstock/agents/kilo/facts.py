@@ -13,10 +13,8 @@ from penstock.agents._facts import (
     KindSource,
     Permission,
     RouteFacts,
-    StateFolder,
     npm,
 )
-from penstock.agents._hosts import ANY_PROVIDER as ANY_HOSTS
 from penstock.agents._permissions import EVERYTHING, own_settings
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
@@ -64,7 +62,6 @@ FACTS = AgentFacts(
     tested="7.7.9",
     stream="kilo run --format json",
     variables=(*ANY_PROVIDER, "KILO_"),
-    hosts=(*ANY_HOSTS, "api.kilo.ai:443"),
     switches=GOOGLE_CLOUD,
     acp=AcpQuirks(called="kilo", marks_sub_agents=True, tool_name="pending title"),
     project_files=ProjectFiles(
@@ -76,10 +73,5 @@ FACTS = AgentFacts(
             *(AGENTS_MD, "CONTEXT.md", ".kilocodeignore", ".kilocoderules", ".kilocoderules-*"),
             *(".kilo/rules", ".kilo/rules-*", ".kilocode/rules", ".kilocode/rules-*", *CLAUDE_FILES.instructs),
         ),
-    ),
-    state=(
-        StateFolder(".local/share", "XDG_DATA_HOME", "kilo", settings=("bin",)),
-        StateFolder(".local/state", "XDG_STATE_HOME", "kilo"),
-        StateFolder(".config", "XDG_CONFIG_HOME", "kilo", settings=("*",), is_kept=False),
     ),
 )
