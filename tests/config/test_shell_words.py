@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from penstock.config.shell_words import literal_commands, possible_commands
+from penstock.config.shell_words import literal_commands, possible_commands, quoted
 
 HANDLERS = {"bash": "command_not_found_handle", "zsh": "command_not_found_handler"}
 """Functions by which a shell without a PATH tells the words of each program that it was to run."""
@@ -136,3 +136,24 @@ def test_lines_that_are_not_read(line: str) -> None:
 def test_what_a_line_might_run_is_found(line: str) -> None:
     """A command is found behind all that a shell accepts before it."""
     assert any(words[:2] == ("git", "push") for words in possible_commands(line))
+
+
+ODD = [
+    "", "-x", "--", "~", "it's", "a b", "$(touch x)", "`id`", "!!", "!x'y", "a\nb", "\t", "\\", "*", "#a", "\x1b[31m",
+    "\u202eabc", "\u00a0", "\r", "x\\", "{a,b}", "\udcff", "a=b", "\x03", "'!'", "é ü", "%s", "\x7f", ";", "&",
+]  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@given(
+    st.lists(st.one_of(st.sampled_from(ODD), st.text(st.characters(exclude_characters="\0"))), min_size=1, max_size=30)
+)
+@settings(phases=(Phase.explicit, Phase.generate))
+def test_bash_reads_a_quoted_word_as_it_was(words: list[str]) -> None:
+    """Also with the history expansion that a line at its prompt gets; and the line has nothing that is not seen."""
+    words = [word.encode("utf-8", "surrogatepass").decode("utf-8", "surrogateescape") for word in [*words, *ODD]]
+    line = " ".join(map(quoted, words))
+    assert line.isprintable()
+    shell = f"set -o history -o histexpand\nprintf '%s\\0' {line}\n"
+    ran = subprocess.run(["bash", "--norc"], input=shell.encode(), capture_output=True, timeout=60)
+    assert ran.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1] == words, ran.stderr

@@ -80,3 +80,26 @@ def test_edited_in_a_new_chat_and_asked_of_another_agent(at: Open) -> None:
     expect(page.locator(".origin")).to_have_text(
         "Goes on from a chat that is gone, or not yours to see, before message 2."
     )
+
+
+def test_the_line_for_a_terminal(at: Open) -> None:
+    """The menu of the chat has the line that the server makes; before the first turn it says that there is none."""
+    thread = at("quick")
+    page, dialog = thread.page, thread.page.get_by_role("dialog", name="Open in a terminal")
+
+    def open_dialog() -> None:
+        thread.button("Chat menu").press("Enter")
+        page.get_by_role("menuitem", name="Open in a terminal").press("Enter")
+
+    open_dialog()
+    expect(dialog).to_contain_text("quick has no conversation of this chat yet.")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    thread.ask("one")
+    open_dialog()
+    line = dialog.locator("pre")
+    expect(line).to_have_text(
+        re.compile(r"^cd -- .*/shop && penstock run quick --interactive --session=\S+ --allow=own$")
+    )
+    assert line.text_content() == thread.server.ask("GET", f"/api/chats/{thread.chat}/terminal")["penstock"]
+    shot(thread, "terminal")

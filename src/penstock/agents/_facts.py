@@ -166,6 +166,9 @@ class RouteFacts(msgspec.Struct, frozen=True):
     """Sentence about conversations that the agent loses when they are resumed, and about what to do."""
     loses_sessions: bool = False
     """The agent may lose a conversation that is resumed: a chat sends its earlier messages along instead."""
+    terminal: tuple[str, ...] = ()
+    """Command by which the agent's own program continues a conversation of this route in a terminal; `{session_id}` is
+    its id. (): it cannot, or the program of the route is another one."""
     needs_answers: bool = False
     """The agent asks on this route before it acts, so it is the default only if somebody can answer."""
     signs: tuple[Sign, ...] = ()

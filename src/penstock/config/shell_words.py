@@ -1,12 +1,14 @@
 """Words of a shell command, read strictly to be certain what a line runs, or leniently to find what it might run.
 
 `literal_commands` accepts only lines that every POSIX shell, bash and zsh read in the same way and do not change.
-`possible_commands` never fails, and returns too much rather than too little.
+`possible_commands` never fails, and returns too much rather than too little. `quoted` writes a word for a line that
+people copy.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 
 MAX_LINE_CHARS = 64 * 1024
 """Characters of the longest line that is read; people would not read a longer one."""
@@ -113,3 +115,22 @@ def possible_commands(line: str) -> list[Words]:
                 break
             del words[0]
     return found
+
+
+def quoted(word: str) -> str:
+    """Return a word as bash reads it, also when the line is pasted at its prompt: one line of printable characters.
+
+    A word of plain characters stays as it is. Control characters, those that are not seen, and what the history
+    expansion of bash would read are written by their bytes.
+    """
+    if _PLAIN.fullmatch(word):
+        return word
+    if word.isprintable() and not {"'", "!"} & {*word}:
+        return shlex.quote(word)
+    return "$'" + "".join(map(_escaped, word)) + "'"
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable() and character not in "'!\\":
+        return character
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))

@@ -54,6 +54,7 @@ WRITES = {
     "move",
     "send_now",
     "branch",
+    "terminal",
     "remove_rule",
 }
 DECIDES = {"delete", "share", "revoke_share"}

@@ -65,6 +65,7 @@ FACTS = AgentFacts(
             made="diff",
             counts_refused=True,
             signs=SERVER_SIGNS,
+            terminal=("codex", "resume", "{session_id}"),
             tags=("method", "params.item.type"),
             source=KindSource(
                 schema=("app-server", "generate-json-schema", "--out", "{folder}"),
@@ -82,6 +83,7 @@ FACTS = AgentFacts(
             proposed="names",
             made="names",
             signs=EXEC_SIGNS,
+            terminal=("codex", "resume", "{session_id}"),
             tags=("type", "item.type"),
         ),
         "acp": RouteFacts(

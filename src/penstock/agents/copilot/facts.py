@@ -30,6 +30,7 @@ FACTS = AgentFacts(
             made="diff",
             counts_refused=True,
             signs=SIGNS,
+            terminal=("copilot", "--resume={session_id}"),
             tags=("type",),
         ),
         "acp": RouteFacts(

@@ -38,6 +38,7 @@ FACTS = AgentFacts(
             proposed="fragment",
             made="diff",
             signs=SIGNS,
+            terminal=("droid", "--resume", "{session_id}"),
             tags=("type", "subtype", "role"),
             source=KindSource(patterns=(("", _LINE),)),
         )

@@ -44,6 +44,7 @@ FACTS = AgentFacts(
             proposed="fragment",
             made="fragment",
             signs=SIGNS,
+            terminal=("gemini", "--resume={session_id}"),
             tags=("type",),
             source=KindSource(files=_FILES, patterns=(("", r'JsonStreamEventType\d?\["\w{1,40}"\] = "(\w{1,80})"'),)),
         ),

@@ -47,6 +47,7 @@ FACTS = AgentFacts(
             counts=("max_cost", "max_turns", "max_tokens"),
             proposed="fragment",
             made="diff",
+            terminal=("kilo", "--session={session_id}"),
             tags=("type",),
             source=EXEC_SOURCE,
         ),

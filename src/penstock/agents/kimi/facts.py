@@ -28,6 +28,7 @@ FACTS = AgentFacts(
             longest=ARGUMENT,
             proposed="fragment",
             signs=SIGNS,
+            terminal=("kimi", "--session={session_id}"),
             tags=("role", "type"),
             source=KindSource(files=("dist/*.mjs",), patterns=(_META, _ROLE)),
         )

@@ -38,6 +38,7 @@ FACTS = AgentFacts(
         "exec": RouteFacts(
             "pi.exec:Pi",
             "pi",
+            terminal=("pi", "--session", "{session_id}"),
             tags=("type", "assistantMessageEvent.type", "message.content.type"),
             source=KindSource(files=_FILES, patterns=_PATTERNS),
             supports=("resume", "fork", "read", "args", "effort", "system_prompt", "system_prompt_on_resume", "images"),

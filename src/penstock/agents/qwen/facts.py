@@ -46,6 +46,7 @@ FACTS = AgentFacts(
             proposed="fragment",
             made="fragment",
             signs=SIGNS,
+            terminal=("qwen", "--resume={session_id}"),
             tags=STREAM_JSON_TAGS,
             source=KindSource(files=_FILES, patterns=(("system/", r'emitSystemMessage\(\s{0,20}"(\w{1,80})"'),)),
         ),

@@ -786,6 +786,12 @@ declare namespace Api {
     began_at?: number | null;
   }
 
+  interface TerminalLines {
+    penstock?: string | null;
+    agent?: string | null;
+    note?: string | null;
+  }
+
   interface Thinking {
     type: "thinking";
     content: string;

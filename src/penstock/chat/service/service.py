@@ -28,6 +28,7 @@ from penstock.chat.service import files
 from penstock.chat.service.agents.attached import FOLDER, AttachmentFolders
 from penstock.chat.service.agents.launch import Starter
 from penstock.chat.service.agents.offered import Agents
+from penstock.chat.service.agents.terminal import TerminalLines, terminal_lines
 from penstock.chat.service.agents.workspaces import Workspaces
 from penstock.chat.service.attachments import Attachments
 from penstock.chat.service.branches import Branch, Branches
@@ -278,6 +279,20 @@ class Service:
             NoSuchChat: there is none of this id.
         """
         return await (await self._chats.fresh_log(id)).turns(before, limit)
+
+    def terminal(self, id: str) -> TerminalLines:
+        """Return how the conversation of a chat goes on in a terminal.
+
+        Raises:
+            NoSuchChat: there is none of this id.
+        """
+        chat = self._chats.require(id)
+        if not chat.is_home:
+            return TerminalLines(note=f"This conversation is on the machine {chat.row.home}.")
+        lines = terminal_lines(chat.row, self.agents)
+        if lines.penstock is not None and chat.state == "running":
+            return replace(lines, note="The agent works in this chat: wait until the turn has ended.")
+        return lines
 
     def log(self, id: str) -> ChatLog:
         """Return the entries and the timeline of a chat.

@@ -528,6 +528,10 @@ class Api:
             return Response(headers=headers, media_type=media)
         return StreamingResponse(written(), headers=headers, media_type=media)
 
+    async def terminal(self, request: Request, chat: str) -> Response:
+        """Return how the conversation of a chat goes on in a terminal."""
+        return _json(self.service.terminal(chat))
+
     async def stop(self, request: Request, chat: str, body: schemas.Stop) -> Response:
         """Stop a turn, or all, and return the numbers of the stopped turns."""
         found = await self.service.stop(chat, body.turn, queued=body.queued, person=person_of(request).name)

@@ -14,6 +14,7 @@ from penstock.chat.people.rights import Right
 from penstock.chat.runs.timeline import RunFrame
 from penstock.chat.runs.views import RoundChanges, RunDetails, RunView, StepOutput
 from penstock.chat.service.agents.offered import AgentView
+from penstock.chat.service.agents.terminal import TerminalLines
 from penstock.chat.service.agents.workspaces import Workspace
 from penstock.chat.service.branches import Branch
 from penstock.chat.service.chats.chat_view import ChatView
@@ -134,6 +135,8 @@ ADDRESSES = (
             (400, 404, 409), media="image/*", query=("path",)),
     Address("GET", f"{C}/export", "read", "export", "The chat as a file: Markdown, or one HTML page", None, 200, str,
             (400, 404), media="text/markdown", query=("form", "details")),
+    Address("GET", f"{C}/terminal", "drive", "terminal", "Lines that continue the conversation in a terminal", None,
+            200, TerminalLines, (404,)),
     Address("POST", f"{C}/stop", "drive", "stop", "Stop a turn, or all", schemas.Stop, 202, schemas.TurnNumbers,
             (400, 404)),
     Address("POST", f"{C}/release", "drive", "release", "Release the turns that a stop holds back", schemas.NoBody, 202,

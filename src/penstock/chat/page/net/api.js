@@ -164,6 +164,8 @@ export const api = {
   move: (id, order) => request("POST", `${chatUrl(id)}/queue`, order),
   /** Let a turn that waits begin, and stop the one that runs. @type {(id: string, turn: number, stops?: number) => Promise<Api.TurnNumber>} */
   sendNow: (id, turn, stops) => request("POST", `${chatUrl(id)}/turns/${turn}/now`, { stops }),
+  /** How the conversation goes on in a terminal. @type {(id: string) => Promise<Api.TerminalLines>} */
+  terminal: (id) => request("GET", `${chatUrl(id)}/terminal`),
   /** A new chat that begins before a message; one for a key. @type {(id: string, turn: number, key: string, branch: Api.NewBranch) => Promise<Api.Branch>} */
   branch: (id, turn, key, branch) =>
     request("POST", `${chatUrl(id)}/turns/${turn}/branch`, branch, { "Idempotency-Key": key }),

@@ -84,6 +84,7 @@ function Head({ chat, title, id }) {
     ...(isReader() ? [] : settings),
     ...(chat && decides ? placeItems(chat) : []),
     ...(chat && decides && areSeveral() ? [visibilityItem(chat)] : []),
+    ...(isReader() ? [] : [{ label: "Open in a terminal", act: () => openDialog({ kind: "terminal", id }) }]),
     { label: "Save as a file", act: () => openDialog({ kind: "save", id }) },
     ...(decides ? [{ label: "Share a link", act: () => openDialog({ kind: "share", id }) }] : []),
     ...(decides ? [{ label: "Delete", danger: true, act: () => openDialog({ kind: "delete", id }) }] : []),

@@ -30,6 +30,7 @@ import { Share } from "./share.js";
 const branch = () => import("./branch.js");
 const EditInNewChat = lazy(async () => (await branch()).EditInNewChat, { isBeside: true });
 const AskAnother = lazy(async () => (await branch()).AskAnother, { isBeside: true });
+const Terminal = lazy(async () => (await import("./terminal.js")).Terminal, { isBeside: true });
 const QrCode = lazy(async () => (await import("./qr-code.js")).QrCode, { isBeside: true });
 
 /** @typedef {import("preact").ComponentChildren} Children */
@@ -594,4 +595,5 @@ const VIEWS = {
   picture: PictureDialog,
   branch: EditInNewChat,
   ask_another: AskAnother,
+  terminal: Terminal,
 };

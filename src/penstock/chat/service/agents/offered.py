@@ -247,6 +247,21 @@ class Agents:
         _, route = self._route(name, allow)
         return registry.AGENTS[name.partition("/")[0]].routes[route].loses_sessions
 
+    def level(self, name: str, allow: adapter.Allow) -> adapter.Level:
+        """Return the level of a chat with an agent for what was chosen."""
+        return self._effect(name, allow)[0]
+
+    def terminal(self, name: str, allow: adapter.Allow) -> tuple[str, ...]:
+        """Return the command of the agent's own program that continues a conversation in a terminal; () if unknown.
+
+        `{session_id}` in its words stands for the id of the conversation.
+        """
+        if name not in registry.AGENTS:
+            return ()
+        _, route = self._route(name, allow)
+        words, own = registry.AGENTS[name].routes[route].terminal, self._config.agent(name).command
+        return (own[0], *words[1:]) if own and words else words
+
     def longest(self, name: str, allow: adapter.Allow) -> adapter.Longest:
         """Return the longest prompt of a run of it, at a level. Of an agent that is unknown: that of an argument."""
         base = name.partition("/")[0]
