@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from chatpage.device import NARROW, Device
 from chatpage.server import Server
+from chatpage.thread import PATIENCE
 from git_repository import identity
 from loop_desk import Desk
 from playwright.sync_api import Page, Route, expect
 
+from penstock.chat.people import persons
 from penstock.doc import answer
 
 __all__ = ["identity"]
@@ -156,6 +158,36 @@ def test_a_loop_is_written_to_and_stopped(work: Work, server: Server, devices: C
     expect(page.locator(".loop-end .outcome")).to_have_text("Ended: stopped")
     expect(page.get_by_text("penstock loop resume l1")).to_be_visible()
     expect(message).not_to_contain_text("Waits to be read")
+
+
+def test_a_loop_of_a_person_is_shared(
+    work: Work, server: Server, devices: Callable[..., Device], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its person drives it and shares it with the team; a viewer then finds it, and can only read."""
+    for name, role in (("ana", "member"), ("ben", "viewer")):
+        persons.add(server.data, name, role, 0)  # type: ignore[arg-type]
+    monkeypatch.setenv("PENSTOCK_PERSON", "ana")
+    work.begin("test -e done")
+    ana = devices().sign_in(server.ask("POST", "/api/link", {"person": "ana"})["url"])
+    entry = ana.locator("#chats a[data-run]")
+    expect(entry).to_be_attached(timeout=PATIENCE)
+    ana.goto(f"{server.url}{entry.get_attribute('href')}")
+    expect(ana.get_by_role("button", name="Stop now")).to_be_visible(timeout=PATIENCE)
+    device = devices()
+    device.allow("Failed to load resource: the server responded with a status of 404")
+    ben = device.sign_in(server.ask("POST", "/api/link", {"person": "ben"})["url"])
+    expect(ben.get_by_text("ben, viewer")).to_be_visible(timeout=PATIENCE)
+    ben.goto(ana.url)
+    expect(ben.get_by_text("There is no such document or loop")).to_be_visible(timeout=PATIENCE)
+    ana.get_by_role("button", name="Menu", exact=True).press("Enter")
+    ana.get_by_role("menuitem", name="Share with the team").press("Enter")
+    expect(ana.locator(".head-text p")).to_contain_text("team", timeout=PATIENCE)
+    ben.reload()
+    expect(ben.locator(".head-text p")).to_contain_text("ana · team", timeout=PATIENCE)
+    expect(ben.locator(".step-line").first).to_be_attached(timeout=PATIENCE)
+    expect(ben.locator("textarea")).to_have_count(0)
+    expect(ben.get_by_role("button", name="Stop now")).to_have_count(0)
+    expect(ben.get_by_role("button", name="Menu", exact=True)).to_have_count(0)
 
 
 def test_an_address_that_leads_nowhere(server: Server, devices: Callable[..., Device]) -> None:

@@ -4,6 +4,7 @@ It is found by the id in the document's front matter, so a document can be renam
 notice a copy that has the same id.
 
     docs/ID/document.json    path of the document
+    docs/ID/ownership.json   person to whom it belongs, if that is not the owner
     docs/ID/snapshot         document after the last reply; what differs from it is asked next
     docs/ID/pending.json     reply that is not yet known to be in the document
     docs/ID/published.json   last reply that was published
@@ -26,6 +27,7 @@ from typing import Any
 import msgspec
 
 from penstock.config.data import fsync_directory, write_private
+from penstock.config.ownership import own_new, person_named
 from penstock.doc.exchange import read_bytes
 from penstock.errors import UsageError
 from penstock.run import locks
@@ -144,10 +146,13 @@ class DocumentState:
             session_of: returns the id that a text has in its front matter.
 
         Raises:
-            UsageError: the file of the kept path exists too and has the same id.
+            UsageError: the file of the kept path exists too and has the same id; or no person has the name of the one
+                to whom new documents are to belong.
         """
         path = Path(os.path.realpath(path))
         known = self.path
+        if known is None:
+            own_new(self.directory, person_named())
         if known is not None and known != path and known.is_file() and not os.path.samefile(known, path):
             text = read_bytes(known).decode("utf-8", "replace")
             if session_of(text) == self.session:

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from penstock._version import __version__
+from penstock.config.ownership import own_new, person_named
 from penstock.errors import PenstockError, UsageError
 from penstock.loop.check_files import files_of_checks
 from penstock.loop.fold import fold
@@ -63,7 +64,8 @@ def begin_loop(
         directory: directory of the repository in which all work; its top by default, and if it is outside of it.
 
     Raises:
-        UsageError: the prompt, the repository, the name or the directory cannot be used.
+        UsageError: the prompt, the repository, the name, the directory or the person to whom it is to belong cannot be
+            used.
     """
     text = read_prompt(prompt)
     repository = repository_of(prompt)
@@ -75,6 +77,7 @@ def begin_loop(
     folder = data / FOLDER / loop
     if has_begun(folder):
         raise UsageError(f"there is a loop {loop} already", help=f"penstock loop resume {loop}, or another --name")
+    person = person_named()
     base = repository.head()
     assert base is not None
     below = directory_in(repository, directory)
@@ -95,6 +98,7 @@ def begin_loop(
         directory=below,
     )
     journal = Journal.open(folder)
+    own_new(folder, person)
     journal.append(row)
     return journal
 

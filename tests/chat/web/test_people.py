@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
 from effort import at_most
+from git_repository import IDENTITY, identity
+from loop_desk import Desk
 from served import Gateway, start
 from waiting import until
 
 from penstock.chat.people import persons
 from penstock.chat.people.audit import AUDIT, records
 from penstock.chat.web.routes import ADDRESSES, Address
+from penstock.config import ownership
+from penstock.errors import UsageError
+
+__all__ = ["identity"]
 
 PEOPLE = {"ana": "member", "cat": "member", "ben": "viewer", "olga": "owner"}
 CHATS = {"owner/private": ("", "private"), "ana/private": ("ana", "private"), "ana/team": ("ana", "team")}
-"""Chats of the test by name: whose each is, and who sees it."""
+"""Chats of the test by name: whose each is, and who sees it. There is a loop of each name, too."""
 
 # Who may send what, written down a second time: by the name of the operation.
 ANYBODY = {"health", "ready", "log_in", "shared_chat", "shared_details", "shared_attachment"}
@@ -32,11 +39,9 @@ SIGNED_IN = {
     "all_events",
 }  # fmt: skip
 WRITERS = {"create", "complete_chat", "ui_chat", "ui_chat_with", "ui_stop", "agui_run", "agui_run_with"}
-OWNERS = {
-    "metrics", "trust", "remove_node", "run", "run_details", "run_output", "run_changes", "run_candidate_changes",
-    "stop_run", "land_run", "message_run", "run_events",
-}  # fmt: skip
+OWNERS = {"metrics", "trust", "remove_node"}
 READS = {
+    "run", "run_details", "run_output", "run_changes", "run_candidate_changes", "run_events",
     "chat", "attachment", "turns", "details", "trajectory", "turn_entries", "activity", "export", "events", "picture",
 }  # fmt: skip
 WRITES = {
@@ -56,8 +61,10 @@ WRITES = {
     "branch",
     "terminal",
     "remove_rule",
+    "stop_run",
+    "message_run",
 }
-DECIDES = {"delete", "share", "revoke_share"}
+DECIDES = {"delete", "share", "revoke_share", "change_run", "land_run"}
 
 
 def expected(person: str, address: Address, chat: str) -> str:
@@ -113,6 +120,40 @@ def chats(team: Gateway, tokens: dict[str, str]) -> dict[str, str]:
     return made
 
 
+class Ids(NamedTuple):
+    """Ids of the chats and of the loops, by their names."""
+
+    chats: dict[str, str]
+    loops: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def ids(chats: dict[str, str], loops: dict[str, str]) -> Ids:
+    """The ids of all that belongs to people."""
+    return Ids(chats, loops)
+
+
+@pytest.fixture(scope="module")
+def loops(team: Gateway, tokens: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The ids of loops that belong to the people, by the names of the chats."""
+    desk = Desk(tmp_path_factory.mktemp("desk"))
+    desk.data = team.folder
+    made = {}
+    with pytest.MonkeyPatch.context() as environ:
+        for name, value in IDENTITY.items():
+            environ.setenv(name, value)
+        for name, (whose, visibility) in CHATS.items():
+            environ.setenv("PENSTOCK_PERSON", whose)
+            journal = desk.begin(desk.settings("nobody"), f"l{len(made)}")
+            journal.close()
+            made[name] = f"loop-{journal.folder.name}"
+            with client_of(team, tokens[whose or "owner"]) as client:
+                answer = client.patch(f"/api/runs/{made[name]}", json={"visibility": visibility})
+                assert answer.status_code == 200, answer.text
+                assert answer.json()["run"]["person"] == (whose or "owner")
+    return made
+
+
 def outcome(answer: httpx.Response) -> str:
     """What happened to a request, in the words of `expected`."""
     body = answer.json() if answer.headers.get("content-type", "").startswith("application/") and answer.content else {}
@@ -120,15 +161,16 @@ def outcome(answer: httpx.Response) -> str:
     if code == "not_allowed":
         assert answer.status_code == 403
         return "refused"
-    return "unknown" if code == "not_found" and "no such chat" in answer.text else "allowed"
+    is_unknown = "no such chat" in answer.text or "no such document or loop" in answer.text
+    return "unknown" if code == "not_found" and is_unknown else "allowed"
 
 
-def send(client: httpx.Client, address: Address, chat: str) -> httpx.Response:
+def send(client: httpx.Client, address: Address, chat: str, loop: str) -> httpx.Response:
     """Send a request that would do as little as possible if it is allowed: its body is not valid, or its id unknown."""
-    path = address.path.replace("{chat}", chat)
+    path = address.path.replace("{chat}", chat).replace("{run}", loop)
     for name in ("turn", "step", "round", "candidate"):
         path = path.replace(f"{{{name}}}", "999")
-    for name in ("rule", "browser", "run", "agent", "foreign", "node", "share", "attachment"):
+    for name in ("rule", "browser", "agent", "foreign", "node", "share", "attachment"):
         path = path.replace(f"{{{name}}}", "nobody")
     given: dict[str, Any] = {} if address.body is None else {"json": {"no_such_field": 1}}
     if address.media == "text/event-stream" and address.method == "GET":
@@ -145,14 +187,14 @@ def clients(team: Gateway, tokens: dict[str, str]) -> Iterator[dict[str, httpx.C
         client.close()
 
 
-def judged(clients: dict[str, httpx.Client], chats: dict[str, str], person: str, address: Address, chat: str) -> None:
+def judged(clients: dict[str, httpx.Client], ids: Ids, person: str, address: Address, chat: str) -> None:
     """Send a request of a person, and compare what happens with what is expected."""
-    answer = send(clients[person], address, chats[chat])
+    answer = send(clients[person], address, ids.chats[chat], ids.loops[chat])
     wanted = expected(person, address, chat)
     if answer.request.method == "HEAD":  # its answers have no body
         wanted, found = {"allowed": "200", "refused": "403", "unknown": "404"}[wanted], str(answer.status_code)
-        if address.does in ("turn_entries", "ui_stream", "run_events") and wanted == "200":
-            wanted = "404"  # there is no such turn, chat or loop
+        if address.does in ("turn_entries", "ui_stream") and wanted == "200":
+            wanted = "404"  # there is no such turn or chat
     else:
         found = outcome(answer)
         if address.does == "ui_stop" and found == "unknown":
@@ -165,20 +207,20 @@ KEPT = [address for address in ADDRESSES if address.does not in ("delete", "log_
 
 
 @pytest.mark.parametrize("address", KEPT, ids=lambda it: it.does)
-def test_each_person_at_each_address(clients: dict[str, httpx.Client], chats: dict[str, str], address: Address) -> None:
-    """Everybody may do what their role says, with the chats that they see, and nothing else."""
+def test_each_person_at_each_address(clients: dict[str, httpx.Client], ids: Ids, address: Address) -> None:
+    """Everybody may do what their role says, with the chats and loops that they see, and nothing else."""
     for person in clients:
-        for chat in CHATS if "{chat}" in address.path else ["owner/private"]:
-            judged(clients, chats, person, address, chat)
+        for chat in CHATS if {"{chat}", "{run}"} & {*address.path.split("/")} else ["owner/private"]:
+            judged(clients, ids, person, address, chat)
 
 
 @pytest.mark.slow
-def test_random_requests(clients: dict[str, httpx.Client], chats: dict[str, str]) -> None:
+def test_random_requests(clients: dict[str, httpx.Client], ids: Ids) -> None:
     """The same for random requests, one after another over kept connections."""
     random_ = random.Random(7)
     for _ in range(at_most(150, 10_000)):
         person, address = random_.choice([*clients]), random_.choice(KEPT)
-        judged(clients, chats, person, address, random_.choice([*CHATS]))
+        judged(clients, ids, person, address, random_.choice([*CHATS]))
 
 
 def test_the_list_and_the_search_have_what_a_person_sees(
@@ -203,6 +245,68 @@ def test_the_list_and_the_search_have_what_a_person_sees(
         "cat": ({"ana/team"}, False),
         "ben": ({"ana/team"}, False),
     }
+
+
+def test_the_list_of_documents_and_loops_has_what_a_person_sees(clients: dict[str, httpx.Client], ids: Ids) -> None:
+    """A private loop of somebody else is in no list and no stream; the team's is there for all."""
+    names = {loop: name for name, loop in ids.loops.items()}
+    seen = {}
+    for person, client in clients.items():
+        found = {names[run["id"]]: run for run in client.get("/api/runs").json()["runs"]}
+        seen[person] = {*found}
+        for name, run in found.items():
+            assert (run["person"].replace("owner", ""), run["visibility"]) == CHATS[name]
+    assert seen == {
+        "owner": {*CHATS},
+        "olga": {*CHATS},
+        "ana": {"ana/private", "ana/team"},
+        "cat": {"ana/team"},
+        "ben": {"ana/team"},
+    }
+
+
+def test_a_loop_is_shared_and_given_away(own: Callable[..., Gateway], tmp_path: Path, identity: None) -> None:
+    """Its person shares it; only an owner gives it to another known person; each change is recorded."""
+    gateway = own()
+    ana, cat = (client_of(gateway, persons.add(gateway.folder, name, "member", 0)) for name in ("ana", "cat"))
+    desk = Desk(tmp_path / "desk")
+    desk.data = gateway.folder
+    desk.begin(desk.settings("nobody")).close()
+    with ana, cat, gateway.client() as owner:
+        path = f"/api/runs/{owner.get('/api/runs').json()['runs'][0]['id']}"
+        assert ana.get(path).status_code == 404
+        assert owner.patch(path, json={"person": "zoe"}).status_code == 400
+        assert owner.patch(path, json={"person": "ana"}).json()["run"]["person"] == "ana"
+        assert ana.patch(path, json={"person": "cat"}).status_code == 403
+        assert cat.get(path).status_code == 404
+        assert ana.patch(path, json={"visibility": "team"}).status_code == 200
+        assert cat.get(path).json()["run"]["person"] == "ana"
+        assert cat.patch(path, json={"visibility": "private"}).status_code == 403
+        assert cat.post(f"{path}/land", json={}).status_code == 403
+        assert cat.post(f"{path}/messages", json={"text": "go on"}).status_code == 202
+        begun: list[str] = []
+        reader = threading.Thread(target=lines_until_the_end, args=(cat, f"{path}/events", begun))
+        reader.start()
+        until(lambda: begun == ["200"])
+        assert ana.patch(path, json={"visibility": "private"}).status_code == 200
+        reader.join(60)
+        assert not reader.is_alive(), "the stream of somebody who no longer sees it ends"
+        assert cat.get(path).status_code == 404
+    found = [(it.person, it.details) for it in records(gateway.folder / AUDIT) if it.what == "change_run"]
+    assert [person for person, _ in found] == ["owner", "owner", "ana", "ana", "cat", "ana"]
+    assert found[1][1]["person"] == "ana"
+
+
+def test_a_damaged_ownership_is_the_owners(tmp_path: Path) -> None:
+    """What is in the file is data: anything else than a name and who sees it leaves the run with the owner alone."""
+    for content in (b"{", b'{"person":"../x"}', b'{"person":"ana","visibility":"all"}', b"[" * 100_000, b"\xff"):
+        (tmp_path / ownership.FILE).write_bytes(content)
+        assert ownership.ownership_in(tmp_path) == ownership.Ownership("owner", "private")
+    (tmp_path / ownership.FILE).unlink()
+    os.mkfifo(tmp_path / ownership.FILE)
+    assert ownership.ownership_in(tmp_path) == ownership.Ownership()
+    with pytest.raises(UsageError, match="PENSTOCK_PERSON"):
+        ownership.person_named({"PENSTOCK_PERSON": "no/name"})
 
 
 def test_an_entry_names_who_wrote(team: Gateway, tokens: dict[str, str], chats: dict[str, str]) -> None:

@@ -668,6 +668,11 @@ declare namespace Api {
     loop?: LoopView | null;
   }
 
+  interface RunChanges {
+    visibility?: "private" | "team" | null;
+    person?: string | null;
+  }
+
   interface RunDetails {
     run: RunView;
     loop?: LoopView | null;
@@ -682,6 +687,8 @@ declare namespace Api {
     note: string;
     used_at: number;
     agent?: string | null;
+    person: string;
+    visibility: "private" | "team";
   }
 
   interface RunningCall {

@@ -79,7 +79,7 @@ class Audit:
 
         If `is_durable`, `settle` waits until the records are on the disk.
         """
-        self.lost = 0
+        self.lost: int = 0
         """Number of records that could not be written."""
         self._folder = folder
         self._now = now

@@ -10,7 +10,6 @@ import fcntl
 import hashlib
 import logging
 import os
-import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from msgspec.structs import replace
 
 from penstock.chat.history.entries import OWNER
 from penstock.config.data import write_private
+from penstock.config.ownership import NAME
 from penstock.errors import UsageError, shown
 
 PEOPLE, PEOPLE_LOCK = "people.json", "people.lock"
@@ -30,9 +30,6 @@ PEOPLE, PEOPLE_LOCK = "people.json", "people.lock"
 
 Role = Literal["owner", "member", "viewer"]
 """What a person may do: everything; own chats and those of the team; read those of the team."""
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
-"""Pattern of a name: also the user names and addresses that proxies pass on."""
 
 MAX_PEOPLE = 1000
 MAX_FILE_BYTES = 1024 * 1024

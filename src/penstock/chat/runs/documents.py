@@ -10,6 +10,7 @@ from penstock.chat.errors import NoSuchTurn
 from penstock.chat.history.entries import Entry, Prompted, TurnBegan, TurnEnded
 from penstock.chat.runs.recordings import RecordingReader, recordings_in
 from penstock.chat.runs.views import RunDetails, RunState, RunView
+from penstock.config.ownership import ownership_in
 from penstock.doc.overview import status_of
 from penstock.doc.state import AskedText, DocumentState
 from penstock.errors import UsageError
@@ -113,6 +114,7 @@ def view_of(id: str, state: DocumentState) -> RunView:
         status = None
     is_answered_now = state.is_being_answered
     note = "being answered" if is_answered_now else status.state if status is not None else "broken"
+    ownership = ownership_in(state.directory)
     kind: RunState = "running" if is_answered_now else "idle"
     newest = recordings_in(state.recordings, state.directory)[-1:]
     answered_at = (status.answered_at if status is not None else None) or 0
@@ -125,4 +127,6 @@ def view_of(id: str, state: DocumentState) -> RunView:
         note=note,
         used_at=max([answered_at, *(at for _, _, at in newest)]),
         agent=(status.agent if status is not None else None) or next((meta.agent for _, meta, _ in newest), None),
+        person=ownership.person,
+        visibility=ownership.visibility,
     )

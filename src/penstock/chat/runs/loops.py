@@ -26,6 +26,7 @@ from penstock.chat.runs.views import (
     RunView,
     StepOutput,
 )
+from penstock.config.ownership import Ownership, ownership_in
 from penstock.core.diffs import shorten
 from penstock.errors import PenstockError
 from penstock.loop.fold import apply, begin
@@ -120,9 +121,10 @@ class LoopReader:
     def details(self) -> RunDetails:
         """Return the state after the rows read so far, with the messages of the inbox."""
         state, letters = self.state, LoopInbox(self.folder).letters()
-        key = (state.rows, self.is_live, [letter.id for letter in letters])
+        ownership = ownership_in(self.folder)
+        key = (state.rows, self.is_live, ownership, [letter.id for letter in letters])
         if self._shown is None or self._shown[0] != key:
-            run = view_of(self._id, state, is_live=self.is_live)
+            run = view_of(self._id, state, ownership, is_live=self.is_live)
             self._shown = key, RunDetails(run, _loop_view(state, self._steps, letters, is_live=self.is_live))
         return self._shown[1]
 
@@ -283,7 +285,7 @@ def _read_text(path: Path) -> str:
 # --- views -------------------------------------------------------------------------------------------
 
 
-def view_of(id: str, state: LoopState, *, is_live: bool) -> RunView:
+def view_of(id: str, state: LoopState, ownership: Ownership, *, is_live: bool) -> RunView:
     """Return the view of a loop."""
     began = state.began
     agent = next((it.agent for it in reversed(state.rounds)), began.settings.work.agents[0])
@@ -299,6 +301,8 @@ def view_of(id: str, state: LoopState, *, is_live: bool) -> RunView:
         note=_note(state, is_live=is_live),
         used_at=state.at,
         agent=agent,
+        person=ownership.person,
+        visibility=ownership.visibility,
     )
 
 

@@ -24,6 +24,7 @@ from penstock.chat.runs.loops import LoopReader
 from penstock.chat.runs.recordings import events_of
 from penstock.chat.runs.timeline import RunTimeline
 from penstock.chat.runs.views import RoundChanges, RunDetails, RunView, StepOutput
+from penstock.config.ownership import Ownership, RunVisibility, ownership_in, write_ownership
 from penstock.doc.state import FOLDER as DOCUMENTS
 from penstock.doc.state import DocumentState, state_in
 from penstock.errors import UsageError
@@ -139,9 +140,32 @@ class Runs:
         """Data directory; None if there is none."""
         self._states: dict[str, tuple[int, LoopState]] = {}  # of loops, with the sizes of their journals
 
-    async def listed(self) -> list[RunView]:
-        """Return all documents and loops, the one used last first."""
-        return await asyncio.to_thread(self._listed)
+    async def listed(self, sees: Callable[[Ownership], bool]) -> list[RunView]:
+        """Return the documents and loops that somebody sees, the one used last first."""
+        return await asyncio.to_thread(self._listed, sees)
+
+    async def folder(self, id: str) -> Path:
+        """Return the folder of a document or loop, which has its ownership.
+
+        Raises:
+            NoSuchRun: it does not exist.
+        """
+        return await asyncio.to_thread(self._folder, id)
+
+    async def change(self, id: str, *, person: str | None, visibility: RunVisibility | None) -> RunDetails:
+        """Change to whom a document or loop belongs, or who sees it, and return it; None stays as it is.
+
+        Raises:
+            NoSuchRun: it does not exist.
+        """
+
+        def write() -> RunDetails:
+            folder = self._folder(id)
+            before = ownership_in(folder)
+            write_ownership(folder, Ownership(person or before.person, visibility or before.visibility))
+            return _read_on(self._reader(id)).details()
+
+        return await asyncio.to_thread(write)
 
     async def details(self, id: str) -> RunDetails:
         """Return one document or loop.
@@ -150,14 +174,6 @@ class Runs:
             NoSuchRun: it does not exist, or cannot be read.
         """
         return await asyncio.to_thread(lambda: _read_on(self._reader(id)).details())
-
-    async def check(self, id: str) -> None:
-        """Check that a document or loop exists.
-
-        Raises:
-            NoSuchRun: it does not.
-        """
-        await asyncio.to_thread(self._reader, id)
 
     def log(self, id: str) -> RunLog:
         """Return the log of a document or loop for its watchers."""
@@ -274,13 +290,17 @@ class Runs:
 
     # --- in a thread ---
 
-    def _listed(self) -> list[RunView]:
-        found = [documents.view_of(id, state) for id, state in self._documents()]
+    def _listed(self, sees: Callable[[Ownership], bool]) -> list[RunView]:
+        seen = [(id, state) for id, state in self._documents() if sees(ownership_in(state.directory))]
+        found = [documents.view_of(id, state) for id, state in seen]
         for id, folder in self._loops():
+            ownership = ownership_in(folder)
+            if not sees(ownership):
+                continue
             with contextlib.suppress(UsageError, OSError, ValueError):  # begun and not written, or of another version
                 is_live = process_of(folder) is not None  # before its rows
                 state = self._loop_state(folder)
-                found.append(loops.view_of(id, state, is_live=is_live and state.ended is None))
+                found.append(loops.view_of(id, state, ownership, is_live=is_live and state.ended is None))
         return sorted(found, key=lambda run: run.used_at, reverse=True)[:MAX_LISTED]
 
     def _reader(self, id: str) -> RunReader:
@@ -288,6 +308,20 @@ class Runs:
             if document == id:
                 return DocumentReader(id, state)
         return self._loop(id)
+
+    def _folder(self, id: str) -> Path:
+        """Return the folder of a document or loop.
+
+        Raises:
+            NoSuchRun: it does not exist.
+        """
+        for loop, folder in self._loops():
+            if loop == id:
+                return folder
+        for document, state in self._documents():
+            if document == id:
+                return state.directory
+        raise NoSuchRun
 
     def _loop(self, id: str) -> LoopReader:
         """Return the reader of a loop.

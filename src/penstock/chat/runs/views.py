@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from penstock import events as ev
+from penstock.config.ownership import RunVisibility
 
 RunKind = Literal["document", "loop"]
 RunState = Literal["running", "asks", "idle"]
@@ -31,6 +32,10 @@ class RunView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Time of its last change."""
     agent: str | None = None
     """Agent of the last reply."""
+    person: str
+    """Person to whom it belongs."""
+    visibility: RunVisibility
+    """Who sees it besides its person and the owners: nobody, or the team."""
 
 
 class LoopStepView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -88,11 +88,13 @@ class _Place:
             chat: str | None = arguments.get("chat")
             if chat is not None:
                 await self._api.service.node.find(chat)
-            self._api.check(request, address.right, chat)
+            run: str | None = arguments.get("run")
+            self._api.check(request, address.right, chat, await self._api.ownership(run))
             if address.body is not None:
                 arguments["body"] = await schemas.read(request, address.body)
                 self._api.security.check_still(scope)
-                self._api.check(request, address.right, chat)  # again: a body may take its time
+                # Again: a body may take its time.
+                self._api.check(request, address.right, chat, await self._api.ownership(run))
             does: Callable[..., Awaitable[ASGIApp]] = getattr(self._api, address.does)
             answer = await does(request, **arguments)
         if isinstance(answer, Response):

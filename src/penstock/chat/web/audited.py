@@ -30,6 +30,7 @@ DETAILS: dict[type[schemas.Body], tuple[str, ...]] = {
     schemas.Stop: ("turn", "queued"),
     schemas.StopRun: ("now",),
     schemas.LandRun: ("squash",),
+    schemas.RunChanges: ("visibility", "person"),
     schemas.AnswerBody: ("id", "answer", "always"),
     schemas.CompletionRequest: ("model",),
     schemas.UiRequest: ("model",),

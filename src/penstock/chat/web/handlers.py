@@ -7,6 +7,7 @@ import re
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import quote
 
@@ -44,6 +45,8 @@ from penstock.chat.web.list_stream import ListLog
 from penstock.chat.web.process_figures import process_figures
 from penstock.chat.web.security import BROWSER, LOOPBACK, Security, is_https, peer_of, person_of
 from penstock.chat.web.sse import HEADERS, PING_SECONDS, SEND_SECONDS, EventStream, FollowedLog
+from penstock.config.ownership import Ownership, ownership_in
+from penstock.errors import shown
 
 if TYPE_CHECKING:
     from penstock.chat.web.foreign_turns import ForeignTurns
@@ -105,15 +108,23 @@ class Api:
         self._ping = ping
         self._patience = patience
 
-    def check(self, request: Request, right: Right, chat: str | None) -> None:
-        """Check that the person who sent a request has a right, for a chat if the right depends on one.
+    def check(self, request: Request, right: Right, chat: str | None, run: Ownership | None = None) -> None:
+        """Check that the person who sent a request has a right, for a chat or run if the right depends on it.
 
         Raises:
-            NoSuchChat: there is no such chat, or the person may not see it.
+            NoSuchChat, NoSuchRun: there is no such chat, document or loop, or the person may not see it.
             NotAllowed: the person does not have the right.
         """
         if right != "public":
-            check(person_of(request), right, None if chat is None else self.service.row(chat))
+            check(person_of(request), right, run if chat is None else self.service.row(chat))
+
+    async def ownership(self, run: str | None) -> Ownership | None:
+        """Return to whom a document or loop belongs; None if none is named.
+
+        Raises:
+            NoSuchRun: it does not exist.
+        """
+        return None if run is None else ownership_in(await self.runs.folder(run))
 
     # --- the server ---
 
@@ -553,7 +564,7 @@ class Api:
     async def events(self, request: Request, chat: str) -> ASGIApp:
         """Return the event stream of a chat."""
         self.service.chat(chat)
-        return self._stream(request, chat, sees=partial(self._sees_chat, chat))
+        return self._stream(request, chat, None, partial(self._sees_chat, chat))
 
     def _sees_chat(self, chat: str, person: Person) -> bool:
         """Return whether a person may still see a chat. The end of one that is deleted is for all who watch it."""
@@ -594,9 +605,9 @@ class Api:
         kind, _, id = name.rpartition("/")
         try:
             if kind:
-                self.check(request, "operate", None)
-                await self.runs.check(id)
-                return FollowedLog(f"run {id}", after, partial(self.runs.log, id), name, is_owner)
+                self.check(request, "read", None, await self.ownership(id))
+                sees_run = _sees_run(await self.runs.folder(id))
+                return FollowedLog(f"run {id}", after, partial(self.runs.log, id), name, sees_run)
             await self.service.node.find(id)
             self.check(request, "read", id)
         except (NoSuchChat, NoSuchRun, NotAllowed):
@@ -610,17 +621,25 @@ class Api:
     # --- documents and loops ---
 
     async def list_runs(self, request: Request) -> Response:
-        """Return all documents and loops; none to one who is no owner, as they are the owner's."""
-        return _json({"runs": await self.runs.listed() if is_owner(person_of(request)) else []})
+        """Return the documents and loops that the person may see."""
+        return _json({"runs": await self.runs.listed(partial(may_read, person_of(request)))})
 
     async def run(self, request: Request, run: str) -> Response:
         """Return one document or loop."""
         return _json(await self.runs.details(run))
 
+    async def change_run(self, request: Request, run: str, body: schemas.RunChanges) -> Response:
+        """Change who sees a document or loop; an owner also decides to whom it belongs."""
+        if body.person is not None:
+            check(person_of(request), "operate")
+            if self.security.logins.people.find(body.person) is None:
+                raise Invalid(f"there is no person named {shown(body.person)}", expected="a person of: penstock people")
+        return _json(await self.runs.change(run, person=body.person, visibility=body.visibility))
+
     async def run_events(self, request: Request, run: str) -> ASGIApp:
         """Return the event stream of a document or loop."""
-        await self.runs.check(run)
-        return self._stream(request, f"run {run}", partial(self.runs.log, run))
+        sees = _sees_run(await self.runs.folder(run))
+        return self._stream(request, f"run {run}", partial(self.runs.log, run), sees)
 
     async def run_details(self, request: Request, run: str, turn: int) -> Response:
         """Return everything that the agent did in a turn of a document or loop."""
@@ -717,8 +736,8 @@ class Api:
         self,
         request: Request,
         name: str,
-        log: Callable[[], WatchedLog] | None = None,
-        sees: Callable[[Person], bool] = is_owner,
+        log: Callable[[], WatchedLog] | None,
+        sees: Callable[[Person], bool],
     ) -> ASGIApp:
         if request.method == "HEAD":
             return _Heads()
@@ -737,6 +756,11 @@ class Api:
 def _place(request: Request) -> str:
     """Return the beginning of the address that a request was sent to."""
     return f"{'https' if is_https(request) else 'http'}://{request.headers['host']}"
+
+
+def _sees_run(folder: Path) -> Callable[[Person], bool]:
+    """Return a function that returns whether a person may see the document or loop of a folder."""
+    return lambda person: may_read(person, ownership_in(folder))
 
 
 def _sees(request: Request) -> Sees:

@@ -20,6 +20,7 @@ from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.share_view import DAYS
 from penstock.chat.store.rows import ChatSettings, Visibility
 from penstock.chat.web.errors import BodyTooLarge, RequestTimeout, UnsupportedMediaType
+from penstock.config.ownership import RunVisibility
 
 MAX_BODY_BYTES = 6 * ServiceLimits().max_prompt_bytes + 64 * 1024
 """Bytes of the largest body: JSON may write each byte of the largest prompt as six characters, and has other fields.
@@ -189,6 +190,15 @@ class StopRun(Body, frozen=True):
     """Stop of a loop: after its step, or at once."""
 
     now: bool = False
+
+
+class RunChanges(Body, frozen=True):
+    """Changes of a document or loop; what is left out stays."""
+
+    visibility: RunVisibility | None = None
+    """Who sees it besides its person and the owners."""
+    person: str | None = None
+    """Person to whom it is to belong; an owner decides."""
 
 
 class LandRun(Body, frozen=True):

@@ -20,11 +20,11 @@ export const isReader = () => state.about?.person.role === "viewer";
 export const areSeveral = () => state.about?.several ?? false;
 
 /**
- * Whether the person who uses this page decides about a chat itself: who sees it, and its end.
+ * Whether the person who uses this page decides about a chat itself, or a document or loop: who sees it, and its end.
  *
- * @param {Api.ChatView | undefined} chat
+ * @param {Api.ChatView | Api.RunView | undefined} it
  */
-export function decidesAbout(chat) {
+export function decidesAbout(it) {
   const person = state.about?.person;
-  return person?.role === "owner" || (person?.role === "member" && person.name === chat?.person);
+  return person?.role === "owner" || (person?.role === "member" && person.name === it?.person);
 }

@@ -3,6 +3,7 @@
 import { Diffs } from "../components/diff.js";
 import { Coded, html, Status, useAsync, useEffect, useRef, useState, Wrong } from "../components/ui.js";
 import { api } from "../net/api.js";
+import { decidesAbout, isReader } from "../state/people.js";
 import { runPath } from "../state/router.js";
 import { bytes, dayAndClock, duration, exitWords, harmless, money, oneLine, plural } from "../text/format.js";
 import { ConnectionLost, Latest, useStickToEnd } from "./chat.js";
@@ -62,8 +63,8 @@ export function LoopThread({ session, run, loop }) {
     <div class="foot">
       ${!isPinned && html`<${Latest} onClick=${pin} />`}
       ${session.isLate && html`<${ConnectionLost} attempts=${session.attempts} reason=${session.reason} />`}
-      ${isLive && html`<${StopButtons} id=${run.id} isStopping=${loop.is_stopping ?? false} />`}
-      ${isOpen && html`<${MessageField} id=${run.id} loop=${loop} isLive=${isLive} pin=${pin} />`}
+      ${isLive && !isReader() && html`<${StopButtons} id=${run.id} isStopping=${loop.is_stopping ?? false} />`}
+      ${isOpen && !isReader() && html`<${MessageField} id=${run.id} loop=${loop} isLive=${isLive} pin=${pin} />`}
     </div>
   `;
 }
@@ -260,7 +261,7 @@ function Ending({ run, loop }) {
     ${loop.question && html`<div class="hint"><h3>The agent asks</h3><p class="hint-text" dir="auto">${harmless(loop.question)}</p></div>`}
     ${loop.plan && html`<h3>The plan waits for you. Answer <code>yes</code>, or say what to change.</h3><ol>${loop.plan.map((it) => html`<li dir="auto">${oneLine(it)}</li>`)}</ol>`}
     <p class="outcome" data-outcome=${OUTCOMES[loop.status ?? STOPPED] ?? "error"}><bdi>${loop.status === undefined ? reason : `Ended: ${oneLine(reason)}`}</bdi></p>
-    ${loop.can_land && html`<${Landing} run=${run} loop=${loop} />`}
+    ${loop.can_land && decidesAbout(run) && html`<${Landing} run=${run} loop=${loop} />`}
     ${loop.landed ? html`<p class="side-note">Its work is in <bdi>${oneLine(loop.landed)}</bdi>.</p>` : html`<p class="side-note"><${Coded} text=${next} /></p>`}
   </div>`;
 }

@@ -1,7 +1,9 @@
 // A document or a loop: what its agents did, as a thread that only shows.
 
-import { Coded, html, Status, useRef, useState } from "../components/ui.js";
+import { Coded, html, Menu, Status, useAsync, useRef, useState, Wrong } from "../components/ui.js";
+import { api } from "../net/api.js";
 import { ChatSession } from "../state/chat-session.js";
+import { areSeveral, decidesAbout, otherPerson } from "../state/people.js";
 import { runPath } from "../state/router.js";
 import { runOf, useThread } from "../state/store.js";
 import { day, oneLine } from "../text/format.js";
@@ -25,11 +27,31 @@ export function RunPage({ id }) {
     <header class="head">
       <div class="head-text">
         <h1><bdi>${title}</bdi></h1>
-        ${run && html`<p><bdi>${oneLine(run.note)}</bdi> · <bdi title=${oneLine(run.path)}>${oneLine(run.path)}</bdi></p>`}
+        ${run && html`<p><bdi>${oneLine(run.note)}</bdi> · <bdi title=${oneLine(run.path)}>${oneLine(run.path)}</bdi>${ownerOf(run)}</p>`}
       </div>
+      ${run && areSeveral() && decidesAbout(run) && html`<${RunMenu} run=${run} />`}
     </header>
     ${session instanceof ChatSession && html`<${RunThread} session=${session} />`}
   </section>`;
+}
+
+/** Whose it is, if it is another person's, and whether the team sees it. @param {Api.RunView} run */
+function ownerOf(run) {
+  const other = otherPerson(run.person);
+  return html`${other && html` · <bdi>${other}</bdi>`}${run.visibility === "team" && " · team"}`;
+}
+
+/**
+ * The choice of who sees a document or loop: only its person and the owners of the server, or the team.
+ *
+ * @param {{ run: Api.RunView }} props
+ */
+function RunMenu({ run: { id, visibility } }) {
+  const [, error, run] = useAsync();
+  const isTeams = visibility === "team";
+  const change = () => run(() => api.changeRun(id, { visibility: isTeams ? "private" : "team" }));
+  const items = [{ label: isTeams ? "Make private" : "Share with the team", act: change }];
+  return html`<${Menu} label="Menu" items=${items} /><${Wrong}>${error}<//>`;
 }
 
 /** @param {{ session: ChatSession }} props */
