@@ -14,6 +14,8 @@ START_BYTES, CHAT_BYTES, AGAIN_BYTES = 200_000, 290_000, 60_000
 AGAIN_REQUESTS = 6
 """Requests of a second visit: the page, and what it shows. The shared worker has one more, for the stream."""
 SETTLED_MS = 60_000
+LONG = 230
+"""Chats of a list that is more than its first page."""
 
 
 class Traffic:
@@ -107,3 +109,36 @@ def test_budgets(own_server: Callable[..., Server], devices: Callable[..., Devic
     asked, sent = traffic.take()
     assert sent < CHAT_BYTES, f"{sent} bytes for {len(asked)} requests"
     assert not any("temml" in url or "/highlight/" in url or url.endswith("/palette.js") for url in asked)
+
+
+def test_a_long_list(own_server: Callable[..., Server], devices: Callable[..., Device]) -> None:
+    """The first chats are drawn, and more as one scrolls; a filter, a row's name and the stream know them all."""
+    server = own_server()
+    chats = [server.chat("quick", title=f"chat {number:03}") for number in range(LONG)]
+    page = devices().page()
+    page.goto(server.link())
+    ready(page)
+    rows = page.locator("#chats .row-of-list")
+    expect(rows.first).to_contain_text(f"chat {LONG - 1:03}")
+    assert rows.count() < LONG
+    expect(page.locator(f"#chats li[aria-setsize='{LONG}'][aria-posinset='1']")).to_have_count(1)
+
+    page.get_by_label("Find a chat").fill("chat 000")
+    expect(page.locator(f"#chats [data-chat='{chats[0]}']")).to_be_visible()
+    server.ask("PATCH", f"/api/chats/{chats[0]}", {"title": "chat 000 renamed"})
+    expect(page.locator(f"#chats [data-chat='{chats[0]}']")).to_contain_text("renamed")
+    server.ask("PATCH", f"/api/chats/{chats[1]}", {"archived": True})
+    page.get_by_label("Find a chat").fill("")
+
+    page.wait_for_function(
+        """count => {
+            const list = document.querySelector("#chats .entries");
+            list.scrollTop = list.scrollHeight;
+            return list.querySelectorAll(".row-of-list").length === count;
+        }""",
+        arg=LONG - 1,
+        timeout=SETTLED_MS,
+    )
+    expect(rows.last).to_contain_text("chat 000 renamed")
+    expect(page.locator("#chats li[aria-setsize]")).to_have_count(0)
+    expect(page.get_by_role("button", name="Archived (1)")).to_be_visible()

@@ -248,6 +248,57 @@ def test_the_list_changes_as_it_happens(own: Callable[..., Gateway]) -> None:
     follow(gateway, several, until=lambda it: it.resets == 2)
 
 
+def test_what_changes_after_the_list_was_read_is_streamed(own: Callable[..., Gateway]) -> None:
+    """Who follows the list from the number that it was read at gets all changes since, and need not read it again."""
+    gateway = own(linger=SECONDS)
+    gone, kept = gateway.chat(title="gone"), gateway.chat(title="kept")
+    several = Several("list")
+    with gateway.client() as client:
+        read = client.get("/api/chats", params={"page": 10}).json()
+        assert {it["id"] for it in read["chats"]} == {gone, kept}
+        client.delete(f"/api/chats/{gone}")
+        client.patch(f"/api/chats/{kept}", json={"title": "changed"})
+    made = gateway.chat(title="made")
+    several.list_number = read["number"]
+    follow(gateway, several, until=lambda it: len(it.listed) == 3)
+    titles = {id: it and it["title"] for id, it in several.listed.items()}
+    assert titles == {gone: None, kept: "changed", made: "made"}
+    assert several.resets == 0
+
+
+def test_pages_of_the_list(own: Callable[..., Gateway]) -> None:
+    """Each chat is in a page; the first one has what wants a person and what is named, however old that is."""
+    gateway = own()
+    chats = [gateway.chat(title=str(number)) for number in range(7)]
+    gateway.append(chats[1], begun())
+    with gateway.client() as client:
+        client.patch(f"/api/chats/{chats[2]}", json={"pinned": True})
+        order = [it["id"] for it in client.get("/api/chats").json()["chats"]]
+
+        def page(**query: Any) -> dict[str, Any]:
+            answer = client.get("/api/chats", params={"page": 2, **query})
+            assert answer.status_code == 200
+            found: dict[str, Any] = answer.json()
+            return found
+
+        old = next(id for id in reversed(order) if id not in chats[1:3])
+        first = page(**{"with": old})
+        ids = [it["id"] for it in first["chats"]]
+        assert ids[:2] == order[:2]
+        assert set(ids[2:]) == {chats[1], chats[2], old} - set(order[:2])
+        assert first["number"] > 0
+        seen, cursor = order[:2], first.get("next")
+        while cursor:
+            found = page(cursor=cursor)
+            assert "number" not in found
+            seen += [it["id"] for it in found["chats"]]
+            cursor = found.get("next")
+        assert seen == order
+        assert page(page=7).get("next") is None
+        for wrong in ("page=0", "page=1001", "page=x", "page=1&cursor=x", "page=1&cursor=1-'"):
+            assert client.get(f"/api/chats?{wrong}").status_code == 400
+
+
 def test_a_deleted_chat_ends_and_a_goodbye_is_for_all(own: Callable[..., Gateway]) -> None:
     """The end of a chat leaves the others; the server's end is an event of the stream."""
     gateway = own()

@@ -5,7 +5,7 @@ import { beforeEach, test } from "node:test";
 
 import { answers, failure, requests, reset, settle, timers } from "./browser.mjs";
 import { deleteChat, draftName, startChat } from "../../../src/penstock/chat/page/state/actions.js";
-import { refresh } from "../../../src/penstock/chat/page/state/chats.js";
+import { putChat, refresh, removeChat } from "../../../src/penstock/chat/page/state/chats.js";
 import { windowTitle } from "../../../src/penstock/chat/page/state/attention.js";
 import { goToNeighbour, routeOf } from "../../../src/penstock/chat/page/state/router.js";
 import { begin, signIn, signOut } from "../../../src/penstock/chat/page/state/session.js";
@@ -40,7 +40,7 @@ test("the code of a link is out of the address before it is sent, and everything
   const [login, ...others] = requests;
   assert.deepEqual([login.path, login.body, login.hash], ["/api/login", { code: "secret" }, ""]);
   assert.deepEqual(
-    new Set(others.slice(0, 4).map(({ path }) => path)),
+    new Set(others.slice(0, 4).map(({ path }) => path.split("?")[0])),
     new Set(["/api/about", "/api/chats", "/api/agents", "/api/runs"]),
   );
   assert.equal(state.signedIn, true);
@@ -151,7 +151,8 @@ test("a chat that the list does not have is missing, and its stream is not asked
   await begin();
   await settle();
   assert.equal(state.session.connection, "missing");
-  assert.ok(!paths().some((path) => path.includes("none")));
+  assert.ok(paths().includes("GET /api/chats?page=200&with=none"));
+  assert.ok(!paths().some((path) => path.includes("events") && path.includes("none")));
 });
 
 test("a directory is trusted before a chat is made in it, and the first message follows the chat", async () => {
@@ -282,5 +283,58 @@ test("what changes in the list comes by the stream, and is asked for again when 
   assert.deepEqual(paths(), []);
   send({ type: "list" }); // a server that began anew
   await settle();
-  assert.ok(paths().includes("GET /api/chats"));
+  assert.ok(paths().includes("GET /api/chats?page=200"));
+});
+
+test("the list is followed from the number that it was loaded at, so that no change is missed", async () => {
+  answers.set("GET /api/chats", () => ({ chats, number: 77 }));
+  await begin();
+  timers.tick(10);
+  await settle();
+  assert.ok(paths().some((path) => path.startsWith("GET /api/events") && path.endsWith(encodeURIComponent("list:77"))));
+});
+
+test("the first chats are there at once, the others follow, and what changed meanwhile stays as it is", async () => {
+  const all = Array.from({ length: 5 }, (_, i) => chat(`c${i}`, { used_at: 100 - i }));
+  const ids = () => state.chats.map((it) => it.id);
+  let next;
+  answers.set("GET /api/chats", ({ path }) =>
+    path.includes("cursor=one")
+      ? new Promise((resolve) => (next = () => resolve({ chats: all.slice(2), next: undefined })))
+      : { chats: all.slice(0, 2), next: "one", number: 1 },
+  );
+  await begin();
+  await settle();
+  assert.deepEqual([ids(), state.isWhole], [["c0", "c1"], false]);
+  putChat(chat("c3", { used_at: 200, title: "newer" }));
+  removeChat("c4");
+  next();
+  await settle();
+  assert.deepEqual([ids(), state.isWhole], [["c3", "c0", "c1", "c2"], true]);
+  assert.equal(state.chats[0].title, "newer");
+});
+
+test("a chat that was read stays read while the list has only its first chats", async () => {
+  await begin();
+  Object.assign(state, { route: { page: "chat", id: "b" } });
+  await refresh();
+  Object.assign(state, { route: { page: "home" } });
+  answers.set("GET /api/chats", ({ path }) =>
+    path.includes("cursor") ? { chats: [chat("b")] } : { chats: [chat("a", { used_at: 2 })], next: "2-a" },
+  );
+  await refresh();
+  await settle();
+  assert.equal(state.isWhole, true);
+  assert.equal(isUnread(state.chats.find((it) => it.id === "b")), false);
+});
+
+test("chats that are gone leave the list once all of it is there", async () => {
+  await begin();
+  chats = [chat("a")];
+  answers.set("GET /api/chats", ({ path }) =>
+    path.includes("cursor") ? { chats: [chat("c")] } : { chats, next: "0-x", number: 1 },
+  );
+  await refresh();
+  await settle();
+  assert.deepEqual(state.chats.map((it) => it.id).toSorted(), ["a", "c"]);
 });

@@ -158,6 +158,12 @@ declare namespace Api {
     effort?: string | null;
   }
 
+  interface ChatPage {
+    chats: Array<ChatView>;
+    next?: string;
+    number?: number;
+  }
+
   interface ChatRule {
     id: string;
     command: string;

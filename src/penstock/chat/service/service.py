@@ -217,6 +217,28 @@ class Service:
         found = [chat for chat in self._chats.newest_first() if sees(chat.row)]
         return [view_of(chat, self._shared.this_node) for chat in found]
 
+    def chat_ids(self, sees: Sees = everything) -> set[str]:
+        """Return the ids of the chats that one who `sees` them may see."""
+        return {chat.row.id for chat in self._chats if sees(chat.row)}
+
+    def chat_page(
+        self, sees: Sees = everything, *, before: tuple[int, str] | None = None, limit: int, known: str = ""
+    ) -> tuple[list[ChatView], tuple[int, str] | None]:
+        """Return a page of the chats that one who `sees` them may see, and where the next one begins; None: nowhere.
+
+        A page has the `limit` chats that were used last, before the time and id in `before`. The first one also has
+        those that ask, work or are pinned, and the chat `known`, however old they are; the pages in which they belong
+        have them again.
+        """
+        place = [((chat.used_at, chat.row.id), chat) for chat in self._chats.newest_first() if sees(chat.row)]
+        rest = [chat for at, chat in place if before is None or at < before]
+        page, left = rest[:limit], rest[limit:]
+        following = (page[-1].used_at, page[-1].row.id) if left else None
+        if before is None:
+            wanted = (it for it in left if it.row.pinned or it.asks or it.state != "idle" or it.row.id == known)
+            page += wanted
+        return [view_of(chat, self._shared.this_node) for chat in page], following
+
     def watch_list(self, call: Callable[[str], None]) -> None:
         """Call this with the id of each chat that a list may show in another way from now on, or no longer."""
         self._shared.list_watchers.append(call)

@@ -180,6 +180,10 @@ class Watch:
         """Return whether the chat can be shown: it has been read, and all that it shows is stored."""
         return self._task.done() and self._log is not None and self._log.shown is not None
 
+    async def opened(self) -> None:
+        """Wait until it has been read, or cannot be."""
+        await asyncio.wait([self._task])
+
     @property
     def number(self) -> int:
         """Number of the last entry that can be shown; the watch must be `ready`."""
@@ -339,6 +343,17 @@ class Watches:
                 del watch.clients[client]
             if not watch.clients:
                 self._leave(watch)
+
+    async def number(self, name: str, log: Callable[[], WatchedLog]) -> int | None:
+        """Return the number after which a client that comes soon follows a `log`; None if it cannot.
+
+        Changes are noted from now on, until the last client has left for `linger` seconds.
+        """
+        if self.ending:
+            return None
+        with self.follow(ChatClient(), name, log) as watch:
+            await watch.opened()
+            return watch.number if watch.ready else None
 
     def clients(self, name: str) -> int:
         """Return the number of clients that watch a chat now."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import quote
 
 import msgspec
+from msgspec import UNSET
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp
@@ -61,6 +62,9 @@ KEY = re.compile(r"[!-~]{1,200}")
 """Pattern of an idempotency key: any that every HTTP library can send."""
 
 LIST = "list"
+
+LIST_CURSOR = re.compile(r"([0-9]{1,16})-([A-Za-z0-9_-]{1,64})")
+"""Time and id of the last chat of a page."""
 """Name by which a stream follows what changes in the list of chats."""
 
 FOLLOWED = re.compile(r"(?P<name>list|(?:runs/)?[A-Za-z0-9][A-Za-z0-9_-]{0,63})(?::(?P<after>[0-9]{1,18}))?")
@@ -288,8 +292,17 @@ class Api:
     # --- chats ---
 
     async def chats(self, request: Request) -> Response:
-        """Return the chats that the person may see."""
-        return _json({"chats": self.service.chats(_sees(request))})
+        """Return the chats that the person may see: all, or a page of them with the number at which it was made."""
+        limit = _number(request, "page", None, 1, schemas.MAX_PAGE_CHATS)
+        if limit is None:
+            return _json(schemas.ChatPage(self.service.chats(_sees(request))))
+        before, number = _cursor_of_list(request), None
+        if before is None:
+            number = await self.watches.number(*self._list_of(request))  # first: what changes from here on is streamed
+        known = request.query_params.get("with", "")
+        found, following = self.service.chat_page(_sees(request), before=before, limit=limit, known=known)
+        cursor = None if following is None else "{}-{}".format(*following)
+        return _json(schemas.ChatPage(found, cursor or UNSET, UNSET if number is None else number))
 
     async def find(self, request: Request) -> Response:
         """Find turns and titles of chats by their words."""
@@ -599,9 +612,8 @@ class Api:
         """Return what a stream follows by this name; it is missing if the person may not see it."""
         after = None if number is None else int(number)
         if name == LIST:
-            person = person_of(request).name
-            sees = partial(self._sees_in_list, person)
-            return FollowedLog(f"list of {person}", after, lambda: ListLog(self.service, sees), name)
+            watched, log = self._list_of(request)
+            return FollowedLog(watched, after, log, name)
         kind, _, id = name.rpartition("/")
         try:
             if kind:
@@ -613,6 +625,12 @@ class Api:
         except (NoSuchChat, NoSuchRun, NotAllowed):
             return FollowedLog(name, after, name=name, is_missing=True)
         return FollowedLog(id, after, name=name, sees=partial(self._sees_chat, id))
+
+    def _list_of(self, request: Request) -> tuple[str, Callable[[], ListLog]]:
+        """Return the name of the list that a person sees, and a function that makes its log."""
+        person = person_of(request).name
+        sees = partial(self._sees_in_list, person)
+        return f"list of {person}", lambda: ListLog(self.service, sees)
 
     def _sees_in_list(self, name: str, chat: ChatRow) -> bool:
         person = self.security.logins.people.find(name)
@@ -826,6 +844,16 @@ class _Heads(Response):
 def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     body = msgspec.json.encode(value)
     return Response(body, status, {**NO_STORE, **(headers or {})}, media_type="application/json")
+
+
+def _cursor_of_list(request: Request) -> tuple[int, str] | None:
+    given = request.query_params.get("cursor")
+    if given is None:
+        return None
+    found = LIST_CURSOR.fullmatch(given)
+    if found is None:
+        raise Invalid("cursor cannot be this", expected="the cursor of a page of chats")
+    return int(found[1]), found[2]
 
 
 def _number(request: Request, name: str, default: int | None, least: int, most: int) -> int | None:

@@ -65,7 +65,7 @@ class ListLog:
     async def open(self) -> ListTimeline:
         """Begin to note changes."""
         self._service.watch_list(self._changed)
-        self._known = {chat.id for chat in self._service.chats(self._sees)}
+        self._known = self._service.chat_ids(self._sees)
         self.shown = ListTimeline()
         return self.shown
 

@@ -15,7 +15,7 @@ from penstock.chat.service.chats.chat_view import ChatView
 from penstock.chat.service.chats.search import MAX_QUERY_CHARS
 from penstock.chat.web.errors import AGUI_PATH, MEDIA_TYPE, Problem
 from penstock.chat.web.routes import ADDRESSES, Address
-from penstock.chat.web.schemas import AgUiProblem, CompletionProblem
+from penstock.chat.web.schemas import MAX_PAGE_CHATS, AgUiProblem, CompletionProblem
 
 INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
 BINARY = {"type": "string", "format": "binary"}
@@ -43,6 +43,8 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "line": ("Number of a line that is shown with those around it", {**INTEGER, "minimum": 0, "default": 0}),
     "q": ("Words to search for, all of which a turn or title must have", {**TEXT, "maxLength": MAX_QUERY_CHARS}),
     "cursor": ("`next` of the page before", TEXT),
+    "page": ("Number of chats of a page; by default all", {**INTEGER, "minimum": 1, "maximum": MAX_PAGE_CHATS}),
+    "with": ("The id of a chat that the first page has too", TEXT),
     "after": ("The number of the last frame that was seen; Last-Event-ID takes precedence", TEXT),
     "chats": ("Names with commas: `list`, a chat, or `runs/` and a document or loop; `:` and a number to return", TEXT),
     "delta": ("1: `assistant` frames have `delta` and `offset`", {**TEXT, "enum": ["0", "1"], "default": "0"}),

@@ -89,7 +89,7 @@ ADDRESSES = (
     Address("DELETE", "/api/nodes/{node}", "operate", "remove_node", "Remove a node that does not come back", None, 204,
             problems=(404, 409)),
     Address("GET", "/api/chats", "signed in", "chats", "The chats, the one used last first", None, 200,
-            {"chats": list[ChatView]}),
+            schemas.ChatPage, (400,), query=("page", "cursor", "with")),
     Address("POST", "/api/chats", "begin", "create", "Begin a chat", schemas.NewChat, 201, ChatView, (400, 409, 429)),
     Address("GET", "/api/search", "signed in", "find", "Find turns and titles of chats by their words", None, 200,
             SearchResult, (400, 429), query=("q", "cursor")),

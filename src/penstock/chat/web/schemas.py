@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from starlette.requests import ClientDisconnect, Request
 
 from penstock import events as ev
@@ -16,6 +17,7 @@ from penstock.chat.history.frames import TurnState, TurnView
 from penstock.chat.history.items import AnyItem
 from penstock.chat.people.persons import Role
 from penstock.chat.service.agents.workspaces import Workspace
+from penstock.chat.service.chats.chat_view import ChatView
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.share_view import DAYS
 from penstock.chat.store.rows import ChatSettings, Visibility
@@ -32,6 +34,9 @@ MAX_LOGIN_BYTES = 64 * 1024
 MAX_FILES_BODY_BYTES = 32 * 1024 * 1024
 """Bytes of the largest body with files in base64: one of the largest, and those of earlier messages, which some
 programs send again."""
+
+MAX_PAGE_CHATS = 1_000
+"""Maximum number of chats of one page: 400 KB, or 40 KB as they are sent."""
 
 BODY_SECONDS = 30.0
 """Timeout in seconds for the whole body."""
@@ -564,6 +569,16 @@ class AgUiProblem(msgspec.Struct, frozen=True):
     type: Literal["RUN_ERROR"]
     message: str
     code: str
+
+
+class ChatPage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Chats, the one used last first: all, or a page of them."""
+
+    chats: list[ChatView]
+    next: str | UnsetType = UNSET
+    """Cursor of the next page; absent if there is none."""
+    number: int | UnsetType = UNSET
+    """Number of the list's stream after which all that changed in it is streamed; only with the first page."""
 
 
 class TurnPage(msgspec.Struct, frozen=True):

@@ -123,8 +123,15 @@ export const api = {
   workspaces: () => request("GET", "/api/workspaces"),
   /** @type {(path: string, home?: string | null) => Promise<Api.Workspace>} */
   trust: (path, home) => request("POST", "/api/workspaces", home ? { path, home } : { path }),
-  /** @type {() => Promise<Api.ChatView[]>} */
-  chats: async () => (await request("GET", "/api/chats")).chats,
+  /**
+   * The chats used last, with those that want a person and one that is open; or those of the page after `cursor`.
+   *
+   * @type {(page: number, open?: string, cursor?: string) => Promise<Api.ChatPage>}
+   */
+  chats: (page, open, cursor) => {
+    const place = cursor ? `&cursor=${encodeURIComponent(cursor)}` : open ? `&with=${encodeURIComponent(open)}` : "";
+    return request("GET", `/api/chats?page=${page}${place}`);
+  },
   /** What has the words, the newest first; the page after `cursor`. @type {(words: string, cursor?: string) => Promise<Api.SearchResult>} */
   find: (words, cursor = "") =>
     request("GET", `/api/search?${new URLSearchParams({ q: words, ...(cursor && { cursor }) })}`),

@@ -44,9 +44,11 @@ export class ChatStream {
   /**
    * @param {string} name  As the hub has it.
    * @param {Handlers} handlers
+   * @param {number | null} [after]  The number that what is there already was read at.
    */
-  constructor(name, { onFrame, onState }) {
+  constructor(name, { onFrame, onState }, after = null) {
     this.#name = name;
+    this.#after = after;
     this.#onFrame = onFrame;
     this.#onState = onState;
     const { signal } = this.#listeners;

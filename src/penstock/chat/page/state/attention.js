@@ -65,13 +65,14 @@ const ARCHIVED = "Archived";
  * @returns {Group[]}
  */
 export function groupsOf(list, { now = Date.now(), byDirectory = isByDirectory() } = {}) {
+  const midnight = new Date(now).setHours(24, 0, 0, 0);
   const sorted = [...list].sort((a, b) => b.used_at - a.used_at);
   const keyOf = (/** @type {Api.ChatView | Api.RunView} */ it) => {
     if (isArchived(it)) return ARCHIVED;
     if (asks(it)) return "Asks you";
     if ("pinned" in it && it.pinned) return "Pinned";
     if (byDirectory) return placeOf(it);
-    return isAtWork(it) ? "Working" : dayOf(it, now);
+    return isAtWork(it) ? "Working" : dayOf(it, midnight);
   };
   const rest = byDirectory ? sorted.map(placeOf) : ["Working", ...DAYS.map(([name]) => name)];
   /** @type {Map<string, Group["items"]>} */
@@ -82,11 +83,28 @@ export function groupsOf(list, { now = Date.now(), byDirectory = isByDirectory()
 }
 
 /**
- * @param {Api.ChatView | Api.RunView} it
- * @param {number} now
+ * The first so many of all items, in their groups; `size` is that of the whole group.
+ *
+ * @param {Group[]} groups
+ * @param {number} count
+ * @returns {(Group & { size: number })[]}
  */
-function dayOf(it, now) {
-  const days = (new Date(now).setHours(24, 0, 0, 0) - it.used_at) / DAY_MS;
+export function firstOf(groups, count) {
+  let left = count;
+  const first = groups.map((group) => {
+    const items = group.items.slice(0, left);
+    left -= items.length;
+    return { ...group, items, size: group.items.length };
+  });
+  return first.filter(({ items }) => items.length);
+}
+
+/**
+ * @param {Api.ChatView | Api.RunView} it
+ * @param {number} midnight  The end of today.
+ */
+function dayOf(it, midnight) {
+  const days = (midnight - it.used_at) / DAY_MS;
   return DAYS.find(([, before]) => days < before)?.[0] ?? "";
 }
 

@@ -11,6 +11,8 @@ import { markSeen } from "./unread.js";
 const BUSY_MS = 3000; // how often the list of chats is asked for while it changes soon
 const IDLE_MS = 15_000;
 const MINUTE_MS = 60_000;
+const FIRST_CHATS = 200; // more than a screen shows: the list is there, and the rest follows
+const MORE_CHATS = 1000;
 const UNAUTHORIZED = 401;
 
 /** @type {Timer} */
@@ -38,24 +40,29 @@ let isOpen = false;
 /** Whether changes of the list come by the stream, as they happen. */
 export const isListFollowed = () => isOpen;
 
-/** Follow what changes in the list, which was just loaded. */
-export function followList() {
+/**
+ * Follow what changes in the list, which was just loaded.
+ *
+ * @param {number} [number]  The number of the list's stream at which it was loaded.
+ */
+export function followList(number) {
   leaveList();
-  let isJustLoaded = true;
-  listStream = new ChatStream("list", {
-    onFrame(given) {
-      const frame = /** @type {import("../net/wire.js").ListFrame} */ (/** @type {unknown} */ (given));
+  let isJustLoaded = number === undefined; // then the first frame says no more than that the stream begins
+  const handlers = {
+    onFrame(/** @type {unknown} */ given) {
+      const frame = /** @type {import("../net/wire.js").ListFrame} */ (given);
       if (frame.type === "listed") setLists(withChat(frame.chat), state.runs);
       else if (frame.type === "unlisted") removeChat(frame.id);
       else if (isJustLoaded) isJustLoaded = false;
-      else refresh();
+      else refresh({ isLost: true });
     },
-    onState(connection) {
+    onState(/** @type {import("../net/stream.js").Connection} */ connection) {
       isOpen = connection === "open";
       if (connection === "signed_out") refresh();
       else if (connection === "open" || connection === "waiting") scheduleRefresh();
     },
-  });
+  };
+  listStream = new ChatStream("list", handlers, number ?? null);
 }
 
 /** Follow the list no longer: nobody is signed in. */
@@ -71,12 +78,83 @@ function mayBeAway() {
   return isCutOff || Boolean(chatOf(state.route.id)?.is_away);
 }
 
-/** Ask for the list again. */
-export async function refresh() {
+/** Ids of the chats that changed since the newest request for the list: what they became is newer than its answer. */
+let changed = new Set();
+
+/**
+ * The first chats of the list, with what changed while they were asked for: `show` puts them into the list.
+ *
+ * @param {string} [open]  A chat that has to be among them if it is there.
+ */
+export async function firstChats(open) {
+  const since = new Set();
+  changed = since;
+  const page = await api.chats(FIRST_CHATS, open);
+  return {
+    number: page.number,
+    /**
+     * @param {Api.RunView[]} runs
+     * @param {boolean} [isRestKnown]  Changes of all the others have come by the stream.
+     */
+    show(runs, isRestKnown = false) {
+      if (changed !== since) return; // a newer request has its answer soon
+      const isAll = !page.next;
+      state.isWhole = isAll || (isRestKnown && state.isWhole);
+      setLists(merged(page.chats, since, isAll), runs);
+      if (page.next && !state.isWhole) loadRest(page, since);
+    },
+  };
+}
+
+/**
+ * Load the chats after the first page, and put all of them into the list together: to draw it again for each page costs more.
+ *
+ * @param {Api.ChatPage} first
+ * @param {Set<unknown>} since
+ */
+async function loadRest(first, since) {
+  const all = new Map(first.chats.map((it) => [it.id, it]));
+  try {
+    for (let cursor = first.next; cursor;) {
+      const page = await api.chats(MORE_CHATS, undefined, cursor);
+      if (changed !== since) return;
+      for (const it of page.chats) if (!all.has(it.id)) all.set(it.id, it);
+      cursor = page.next;
+    }
+    state.isWhole = true;
+    setLists(merged([...all.values()], since, true), state.runs);
+  } catch {
+    scheduleRefresh(); // it begins anew
+  }
+}
+
+/**
+ * Chats as the server has them, without those that changed meanwhile, which are as the list has them.
+ *
+ * @param {Api.ChatView[]} chats
+ * @param {Set<unknown>} since
+ * @param {boolean} isAll  There are no others.
+ */
+function merged(chats, since, isAll) {
+  const given = new Set(chats.map((it) => it.id));
+  const kept = (state.chats ?? []).filter((it) => since.has(it.id) || (!isAll && !given.has(it.id)));
+  return sorted([...chats.filter((it) => !since.has(it.id)), ...kept]);
+}
+
+const sorted = (/** @type {Api.ChatView[]} */ chats) => chats.sort((a, b) => b.used_at - a.used_at);
+
+/**
+ * Ask for the list again: for its first chats only while the stream tells of all others.
+ *
+ * @param {{ isLost?: boolean }} [how]  `isLost`: the stream has lost the changes of a while.
+ */
+export async function refresh({ isLost = false } = {}) {
   clearTimeout(timer);
   if (state.signedIn === false || !state.about) return;
   try {
-    setLists(...(await Promise.all([api.chats(), api.runs()])));
+    const isRestKnown = isListFollowed() && !isLost && !state.about.node; // of machines that are away it says nothing
+    const [first, runs] = await Promise.all([firstChats(state.route.id), api.runs()]);
+    first.show(runs, isRestKnown);
     outbox.wake();
     if (state.problem) set({ problem: "" });
     const isLacking = !state.workspaces || !state.agents?.some((agent) => agent.available);
@@ -101,13 +179,22 @@ export function refreshForReturn() {
 export function setLists(chats, runs) {
   const minute = Math.floor(Date.now() / MINUTE_MS);
   const before = state.chats && [...state.chats, ...state.runs];
-  const isSame = minute === drawnMinute && JSON.stringify([chats, runs]) === JSON.stringify([state.chats, state.runs]);
+  const isSame = minute === drawnMinute && areEqual(chats, state.chats ?? []) && areEqual(runs, state.runs);
+  const wasLoaded = Boolean(state.chats);
   Object.assign(state, { chats, runs });
   markSeen();
   if (before) callFor(before, [...chats, ...runs]);
   drawnMinute = minute;
-  if (!isSame) set({});
+  if (!isSame || !wasLoaded) set({});
 }
+
+/**
+ * @param {object[]} some
+ * @param {object[]} others
+ */
+const areEqual = (some, others) =>
+  some.length === others.length &&
+  some.every((it, i) => it === others[i] || JSON.stringify(it) === JSON.stringify(others[i]));
 
 /**
  * Put a chat into the list, in the place of what the list had of it.
@@ -120,12 +207,13 @@ export function putChat(chat) {
 
 /** @param {Api.ChatView} chat */
 function withChat(chat) {
-  const rest = (state.chats ?? []).filter((it) => it.id !== chat.id);
-  return [chat, ...rest].sort((a, b) => b.used_at - a.used_at);
+  changed.add(chat.id);
+  return sorted([chat, ...(state.chats ?? []).filter((it) => it.id !== chat.id)]);
 }
 
 /** @param {string} id */
 export function removeChat(id) {
+  changed.add(id);
   const dialog = state.dialog?.id === id ? null : state.dialog;
   set({ chats: (state.chats ?? []).filter((chat) => chat.id !== id), dialog });
 }

@@ -3,10 +3,10 @@
 import { api, messageOf, onSignedOut, statusOf } from "../net/api.js";
 import { watchConnection } from "../net/one-stream.js";
 import { outbox } from "../net/outbox.js";
-import { followList, listNodes, refresh, refreshForReturn, setLists } from "./chats.js";
+import { firstChats, followList, listNodes, refresh, refreshForReturn } from "./chats.js";
 import { beginNotifications } from "./notifications.js";
 import { forgetPush, listenForCalls, renewPush } from "./push.js";
-import { applyAddress, go, openListed, signedOut } from "./router.js";
+import { applyAddress, go, openListed, routeOf, signedOut } from "./router.js";
 import { set, state } from "./store.js";
 import { markSeen } from "./unread.js";
 
@@ -68,11 +68,12 @@ export async function signOut({ everywhere = false } = {}) {
 
 async function load() {
   try {
-    const [about, chats, agents, runs] = await Promise.all([api.about(), api.chats(), api.agents(), api.runs()]);
+    const open = routeOf(location.pathname).id;
+    const [about, first, agents, runs] = await Promise.all([api.about(), firstChats(open), api.agents(), api.runs()]);
     const nodes = await listNodes(about);
     set({ signedIn: true, problem: "", about, agents, nodes });
-    setLists(chats, runs);
-    followList();
+    first.show(runs);
+    followList(first.number);
     outbox.wake();
     renewPush();
     applyAddress({ agents, nodes }); // what the address names could not be asked for before

@@ -31,6 +31,7 @@ import { machinesOf } from "./machines.js";
  * @property {Api.WorkspaceList | null} workspaces
  * @property {Api.NodeView[]} nodes  The machines; none if there is one.
  * @property {Api.ChatView[] | null} chats  The one used last first; null: not loaded yet.
+ * @property {boolean} isWhole  The list has all chats, and not only the first ones, which come before the rest.
  * @property {Api.RunView[]} runs  Documents and loops, the one used last first.
  * @property {string} problem  Why the list could not be loaded.
  * @property {Route} route
@@ -50,6 +51,7 @@ export const state = {
   workspaces: null,
   nodes: [],
   chats: null,
+  isWhole: true,
   runs: [],
   problem: "",
   route: { page: "home" },

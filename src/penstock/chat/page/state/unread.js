@@ -7,19 +7,21 @@ const NAME = "penstock.seen";
 
 /** @type {Record<string, { turns: number, idle: boolean }> | null} What was seen of each chat. */
 let seen = null;
+let isNewBrowser = false; // this browser had noted nothing, and the first list is not whole yet
 
 /** Note what is seen now: the chat that is open, and all chats if this browser has never noted any. */
 export function markSeen() {
   const isFirst = seen === null;
   const before = (seen ??= readObject(NAME));
-  const isNewBrowser = isFirst && Object.keys(before).length === 0;
+  if (isFirst) isNewBrowser = Object.keys(before).length === 0;
   const openId = document.hidden ? undefined : state.route.id;
   /** @type {typeof before} */
-  const now = {};
+  const now = state.isWhole ? {} : { ...before };
   for (const chat of state.chats ?? []) {
     const old = chat.id === openId || isNewBrowser ? seenOf(chat) : before[chat.id];
     if (old) now[chat.id] = old;
   }
+  if (state.isWhole) isNewBrowser = false;
   seen = now;
   writeObject(NAME, now);
 }

@@ -15,7 +15,7 @@ import {
 } from "../components/ui.js";
 import { api } from "../net/api.js";
 import { archiveSelected } from "../state/actions.js";
-import { groupByDirectory, groupsOf, isArchived, isByDirectory } from "../state/attention.js";
+import { firstOf, groupByDirectory, groupsOf, isArchived, isByDirectory } from "../state/attention.js";
 import { decidesAbout, isReader, otherPerson } from "../state/people.js";
 import { chatPath, runPath } from "../state/router.js";
 import { endSelecting, select, selected, startSelecting } from "../state/selection.js";
@@ -25,6 +25,8 @@ import { isUnread } from "../state/unread.js";
 import { ago, agoInShort, monograms, oneLine } from "../text/format.js";
 
 const FILTER_FROM = 9; // fewer chats can be seen at a glance
+const ROWS = 100; // rows that are drawn at once; more than a screen has
+const ROWS_MARGIN = "0px 0px 1200px"; // so far below what is seen, more rows are drawn
 
 /**
  * A chat's dot, and the same as text.
@@ -58,20 +60,26 @@ function Row({ title, mark, when, whole, other }) {
     </span>`;
 }
 
-/** @param {{ chat: Api.ChatView, isCurrent: boolean, mark: string, isSelected: boolean | null }} props */
-function Entry({ chat, isCurrent, mark, isSelected }) {
+/**
+ * The place of a row in its group, for who listens while the group is not whole.
+ *
+ * @typedef {{ "aria-setsize"?: number, "aria-posinset"?: number }} Place
+ */
+
+/** @param {{ chat: Api.ChatView, isCurrent: boolean, mark: string, isSelected: boolean | null, place: Place }} props */
+function Entry({ chat, isCurrent, mark, isSelected, place }) {
   const [dot, text] = stateOf(chat);
   const other = otherPerson(chat.person);
   const title = oneLine(chat.title) || "New chat";
   const machine = machineOf(chat);
   const whole = [oneLine(chat.agent), text, other].filter(Boolean).join(" · ");
-  const place = `${oneLine(chat.cwd)}${machine && ` on ${machine}`}`;
+  const directory = `${oneLine(chat.cwd)}${machine && ` on ${machine}`}`;
   const when = dot === "queued" ? "waits" : agoInShort(chat.used_at);
   const row = html`<span class=${`dot ${dot}`} aria-hidden="true"></span>
     <${Row} title=${title} mark=${mark} when=${when} whole=${whole} other=${other} />`;
-  const shared = { "data-chat": chat.id, "data-dot": dot, title: `${title}\n${whole}\n${place}` };
+  const shared = { "data-chat": chat.id, "data-dot": dot, title: `${title}\n${whole}\n${directory}` };
   if (isSelected !== null) {
-    return html`<li>
+    return html`<li ...${place}>
       <label class="row-of-list" ...${shared}>
         <input
           type="checkbox"
@@ -83,7 +91,7 @@ function Entry({ chat, isCurrent, mark, isSelected }) {
       </label>
     </li>`;
   }
-  return html`<li>
+  return html`<li ...${place}>
     <a class="row-of-list" href=${chatPath(chat.id)} aria-current=${isCurrent ? "page" : undefined} ...${shared}>${row}</a>
   </li>`;
 }
@@ -110,13 +118,13 @@ const KINDS = { document: "Document", loop: "Loop" };
 /** @type {Record<Api.RunView["state"], string>} */
 const DOTS = { running: "working", asks: "asks", idle: "" };
 
-/** @param {{ run: Api.RunView, isCurrent: boolean }} props */
-function RunEntry({ run, isCurrent }) {
+/** @param {{ run: Api.RunView, isCurrent: boolean, place: Place }} props */
+function RunEntry({ run, isCurrent, place }) {
   const dot = DOTS[run.state];
   const title = oneLine(run.title);
   const isOver = run.state === "idle" && run.used_at;
   const whole = [KINDS[run.kind], oneLine(run.note), isOver && ago(run.used_at)].filter(Boolean).join(" · ");
-  return html`<li>
+  return html`<li ...${place}>
     <a
       class="row-of-list"
       href=${runPath(run.id)}
@@ -136,12 +144,39 @@ function RunEntry({ run, isCurrent }) {
   </li>`;
 }
 
-/** @param {{ it: Api.ChatView | Api.RunView, app: import("../state/store.js").State, marks: Map<string, string> }} props */
-function ListEntry({ it, app, marks }) {
+/** @param {{ it: Api.ChatView | Api.RunView, app: import("../state/store.js").State, marks: Map<string, string>, place: Place }} props */
+function ListEntry({ it, app, marks, place }) {
   const isCurrent = it.id === app.route.id;
-  if ("kind" in it) return html`<${RunEntry} run=${it} isCurrent=${isCurrent} />`;
-  const isSelected = app.selection && app.selection.has(it.id);
-  return html`<${Entry} chat=${it} isCurrent=${isCurrent} mark=${marks.get(it.agent) ?? ""} isSelected=${isSelected} />`;
+  if ("kind" in it) return html`<${RunEntry} run=${it} isCurrent=${isCurrent} place=${place} />`;
+  const shared = { isCurrent, place, mark: marks.get(it.agent) ?? "" };
+  return html`<${Entry} chat=${it} ...${shared} isSelected=${app.selection && app.selection.has(it.id)} />`;
+}
+
+/**
+ * How many rows are drawn: the first ones, those up to the row that is open, and more once their end is near.
+ *
+ * @param {import("../state/attention.js").Group[]} groups
+ * @param {string | undefined} openId
+ * @param {string} words  By which the list is filtered.
+ * @param {{ current: HTMLElement | null }} list
+ * @returns {number}
+ */
+function useDrawn(groups, openId, words, list) {
+  const [drawn, setDrawn] = useState({ words, rows: ROWS });
+  const open = groups.flatMap(({ items }) => items).findIndex((it) => it.id === openId);
+  const rows = Math.max(drawn.words === words ? drawn.rows : ROWS, open + 1);
+  const all = groups.reduce((sum, { items }) => sum + items.length, 0);
+  const isCut = rows < all;
+  useEffect(() => {
+    const end = list.current?.querySelector(".rows-end");
+    if (!end) return undefined;
+    const grow = (/** @type {IntersectionObserverEntry[]} */ seen) =>
+      seen.some((it) => it.isIntersecting) && setDrawn({ words, rows: rows + ROWS });
+    const observer = new IntersectionObserver(grow, { root: list.current, rootMargin: ROWS_MARGIN });
+    observer.observe(end);
+    return () => observer.disconnect();
+  }, [words, rows, isCut]);
+  return rows;
 }
 
 /** What can be done with the list itself. */
@@ -239,17 +274,16 @@ function onListKey(event) {
   event.preventDefault();
 }
 
-/** What can be done with the chats that are selected. */
-function Selection() {
+/**
+ * What can be done with the chats that are selected; `ids` are those of the list.
+ *
+ * @param {{ ids: string[] }} props
+ */
+function Selection({ ids }) {
   const [isBusy, error, run] = useAsync();
   const chats = selected();
   const archive = (/** @type {boolean} */ isTo) => () => run(() => archiveSelected(isTo));
-  const rows = () => [...document.querySelectorAll(".entries label[data-chat]")];
-  const selectAll = () =>
-    select(
-      rows().map((it) => it.getAttribute("data-chat") ?? ""),
-      true,
-    );
+  const selectAll = () => select(ids, true);
   const isNone = isBusy || !chats.length;
   return html`<div class="selection" role="group" aria-label="Selected chats">
     <p role="status">${chats.length ? `${chats.length} selected` : "Select chats"}</p>
@@ -299,9 +333,12 @@ export function ChatList({ app }) {
   const shown = all.filter(wanted ? matches : isShown);
   const archived = all.filter(isArchived).length;
   const isHome = app.route.page === "home";
-  const marks = monograms([...(app.agents ?? []).map((it) => it.name), ...(app.chats ?? []).map((it) => it.agent)]);
+  const agents = [...(app.agents ?? []).map((it) => it.name), ...(app.chats ?? []).map((it) => it.agent)];
+  const marks = monograms([...new Set(agents)]);
   const list = useRef(/** @type {HTMLElement | null} */ (null));
   useKeptFocus(list);
+  const groups = groupsOf(shown);
+  const rows = useDrawn(groups, app.route.id, wanted, list);
   const isListed = shown.some((it) => it.id === app.route.id);
   // Once for each that is opened: the list moves as others go on.
   useEffect(() => {
@@ -337,15 +374,19 @@ export function ChatList({ app }) {
     ${app.chats && !all.length && html`<p class="side-note">No chats yet. What asks you will stand here first.</p>`}
     ${wanted && !shown.length && html`<p class="side-note">${isSearching ? "Searching…" : "Nothing has these words."}</p>`}
     <div class="entries" ref=${list}>
-      ${groupsOf(shown).map(
-        ({ name, path, items }) =>
+      ${firstOf(groups, rows).map(
+        ({ name, path, items, size }) =>
           html`<section key=${path ?? name} aria-label=${name}>
             <h2 title=${path}><bdi>${oneLine(name)}</bdi></h2>
             <ul>
-              ${items.map((it) => html`<${ListEntry} key=${it.id} it=${it} app=${app} marks=${marks} />`)}
+              ${items.map((it, i) => {
+                const place = size > items.length ? { "aria-setsize": size, "aria-posinset": i + 1 } : {};
+                return html`<${ListEntry} key=${it.id} it=${it} app=${app} marks=${marks} place=${place} />`;
+              })}
             </ul>
           </section>`,
       )}
+      ${rows < shown.length && html`<div class="rows-end"></div>`}
       ${
         archived > 0 &&
         !wanted &&
@@ -359,7 +400,7 @@ export function ChatList({ app }) {
         </button>`
       }
     </div>
-    ${app.selection && html`<${Selection} />`}
+    ${app.selection && html`<${Selection} ids=${shown.map((it) => it.id)} />`}
     <footer class="side-note">${app.about && html`<span>${app.about.several && html`<bdi>${oneLine(app.about.person.name)}</bdi>, ${app.about.person.role} · `}Version ${app.about.version}</span>`}</footer>
   </nav>`;
 }
