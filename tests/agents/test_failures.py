@@ -31,6 +31,11 @@ def end_of(agent: str, recording: str) -> tuple[RunEnded, list[Notice]]:
         ("gemini", "gemini/err500", "provider"),
         ("cline", "cline/err500", None),
         ("acp", "acp/claude-errstream", "provider"),
+        ("acp", "acp/codex-err400_2", "context"),
+        ("acp", "acp/codex-errstream_2", "overloaded"),
+        ("acp", "acp/codex-maxtok_2", "length"),
+        ("acp", "acp/qwen-err400", "context"),
+        ("acp", "acp/vibe-err401", "auth"),
     ],
 )
 def test_a_recorded_failure_has_the_cause_that_its_wire_names(agent: str, case: str, cause: Cause | None) -> None:

@@ -46,6 +46,30 @@ def end(events: list[ev.Event]) -> ev.RunEnded:
     return events[-1]
 
 
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+OWN_WORDS = {"goose/err400", "goose/err401", "goose/errstream", "droid/goeson", "goose/killed_sigterm"}
+"""Recordings that only the agent's own reader understands: an error as a text of the model, an answer in two pieces
+whose end has the second alone, a stream without an end."""
+YOUNGER = sorted(
+    path
+    for agent in ("kilo", "kimi", "droid", "goose")
+    for path in (RECORDINGS / agent).glob("*/input.ndjson")
+    if f"{agent}/{path.parent.name}" not in OWN_WORDS
+)
+
+
+@pytest.mark.parametrize("path", YOUNGER, ids=lambda path: f"{path.parts[-3]}/{path.parts[-2]}")
+def test_a_real_stream_needs_no_adapter(path: Path) -> None:
+    """The generic reader has the reply, the outcome, the calls, and no change of a call that did not succeed."""
+    expected = msgspec.json.decode(path.with_name("expected.json").read_bytes())
+    events = read(path.read_bytes())
+    assert (end(events).reply.strip(), end(events).outcome) == (expected["reply"].strip(), expected["outcome"])
+    assert sum(isinstance(event, ev.ToolCalled) for event in events) == len(expected["calls"])
+    made = [change for event in events if isinstance(event, ev.ToolReturned) for change in event.changes or ()]
+    wanted = 0 if path.parts[-3] == "kimi" else {"edit": 3, "tools": 1}.get(path.parts[-2], 0)  # kimi flags no failure
+    assert len(made) == wanted
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_reply_is_read_once_and_live(path: Path) -> None:
     """The reply, the text before it, and nothing of the tool's or the user's."""
