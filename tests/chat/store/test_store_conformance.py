@@ -8,12 +8,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import UNSET
 from msgspec.structs import astuple, replace
 
 from penstock.chat.store import conformance
 from penstock.chat.store.conformance import CHECKS, check_store
+from penstock.chat.store.costs import CostGroup, CostSum, check_group
 from penstock.chat.store.protocol import (
     Ahead,
     ChatStore,
@@ -304,6 +306,35 @@ class MemoryStore:
                     StoredHit(key, chat, turn, at, row.title, row.agent, row.cwd, row.archived, row.person, texts)
                 )
         return StoredHits(sorted(hits, reverse=True)[:limit], True)
+
+    async def costs(self, by: CostGroup, days: Sequence[int], reader: Reader, *, limit: int) -> list[CostSum]:
+        check_group(by, days, limit)
+        found: dict[str, list[dict[str, Any]]] = {}
+        for id, chat in self.chats.items():
+            for row in chat.turns.values():
+                try:
+                    view = msgspec.json.decode(row.view)
+                except (msgspec.DecodeError, UnicodeError):
+                    continue
+                person = view.get("person", "owner")
+                if row.last and row.at >= days[0] and view.get("began_at") and self.may_count(reader, person):
+                    day = str(max(it for it in days if it <= row.at))
+                    name = {"day": day, "agent": view.get("agent", ""), "chat": id, "person": person}[by]
+                    found.setdefault(name, []).append(view)
+        sums = [self.cost_sum(name, views) for name, views in found.items()]
+        if by == "day":
+            return sorted(sums, key=lambda it: -int(it.name))[:limit]
+        return sorted(sums, key=lambda it: (-it.cost_usd, -it.turns, it.name))[:limit]
+
+    def may_count(self, reader: Reader, person: str) -> bool:
+        return reader.is_owner or person == reader.person
+
+    def cost_sum(self, name: str, views: list[dict[str, Any]]) -> CostSum:
+        used = [view.get("usage") or {} for view in views]
+        known = [view.get("cost_usd", one.get("cost_usd")) for view, one in zip(views, used, strict=True)]
+        costs = [cost for cost in known if cost is not None]
+        tokens = [sum(one.get(it) or 0 for one in used) for it in ("input_tokens", "output_tokens")]
+        return CostSum(name, len(views), round(sum(costs), 6), len(views) - len(costs), *tokens)
 
     def may_see(self, reader: Reader, row: ChatRow) -> bool:
         return reader.is_owner or row.person == reader.person or row.visibility == "team"
@@ -709,6 +740,13 @@ class ShowsAll(MemoryStore):
         return True
 
 
+class CountsAll(MemoryStore):
+    """Adds up what everybody has asked for, whoever asks."""
+
+    def may_count(self, reader: Reader, person: str) -> bool:
+        return True
+
+
 class KeepsWords(MemoryStore):
     """Finds what was deleted."""
 
@@ -850,6 +888,7 @@ WRONG: list[tuple[type[MemoryStore], str]] = [
     (KeepsAttachments, "attachments_go_with_their_turns"),
     (LoosePhrases, "words_are_found"),
     (ShowsAll, "searches_keep_to_rights"),
+    (CountsAll, "costs_are_added_up"),
     (KeepsWords, "the_index_follows_changes"),
     (ForgetsMarks, "the_index_follows_changes"),
     (ReadsSyntax, "any_search_is_answered"),

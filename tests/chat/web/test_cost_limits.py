@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from penstock.chat.errors import TooMany
 from penstock.chat.people import persons
 from penstock.chat.people.persons import PEOPLE, People
 from penstock.chat.people.spending import SPENDING, DailySpending
+from penstock.chat.service.chats.costs import beginnings
 from penstock.chat.service.limits import ServiceLimits
 
 COST = 0.002932
@@ -33,8 +36,12 @@ adapter = "pi"
 [agents.lasting]
 command = ["{sys.executable}", "-S", {PI}, "--lines=56", "--stay"]
 adapter = "pi"
+
+[agents.free]
+command = ["{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS.parent / "codex" / "tools"}", "--speed=0"]
+adapter = "codex"
 """
-"""An agent that reports what its messages cost, and one that stays after the second."""
+"""An agent that reports what its messages cost, and one that stays after the second, and one that reports none."""
 
 
 @pytest.fixture
@@ -101,6 +108,58 @@ def test_what_a_chat_has_cost_is_added_up(costly: Callable[..., Gateway]) -> Non
         assert client.post(f"/api/chats/{chat}/turns", json={"text": "again"}).status_code == 202
         assert ended(client, chat, 2)["outcome"] == "ok"
         until(lambda: client.get(f"/api/chats/{chat}").json()["spent"] == pytest.approx(2 * COST))
+
+
+def test_costs_are_shown_by_day_agent_and_chat(costly: Callable[..., Gateway]) -> None:
+    """Turns of an agent that reports a cost and of one that does not, each in its own sum."""
+    gateway = costly()
+    with gateway.client() as client:
+        first, second = asked(client, "costly"), asked(client, "free")
+        for chat in (first, second):
+            ended(client, chat)
+
+        def sums(**query: Any) -> list[dict[str, Any]]:
+            found = client.get("/api/costs", params=query).json()
+            assert found["complete"]
+            assert found["days"] == query.get("days", 30)
+            shown: list[dict[str, Any]] = found["sums"]
+            return shown
+
+        until(lambda: len(sums(by="chat")) == 2)
+        by_agent = {it["name"]: it for it in sums(by="agent", days=1)}
+        assert by_agent["costly"]["cost_usd"] == pytest.approx(COST)
+        assert (by_agent["free"]["cost_usd"], by_agent["free"]["turns_without_cost"]) == (None, 1)
+        assert [(it["name"], it["title"]) for it in sums(by="chat")] == [(first, "go"), (second, "go")]
+        (day,) = sums()
+        assert (day["turns"], day["turns_without_cost"]) == (2, 1)
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", day["name"])
+        assert [it["name"] for it in sums(by="person")] == ["owner"]
+
+
+@pytest.mark.parametrize(
+    "query", ["by=directory", "by=", "by=agent;--", "days=0", "days=367", "days=-1", "days=x", "days=1e2"]
+)
+def test_costs_that_cannot_be_asked_for(own: Callable[..., Gateway], query: str) -> None:
+    """Sums and times have bounds."""
+    with own().client() as client:
+        assert client.get(f"/api/costs?{query}").status_code == 400
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/St_Johns", "UTC", "Pacific/Auckland"])
+def test_days_begin_at_midnight_where_the_server_is(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on days that have 23 or 25 hours; each has its own beginning."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        found = beginnings(1_793_000_000_000, 366)
+        assert len(found) == 366
+        assert list(found) == sorted(found)
+        for at, name in found.items():
+            assert time.strftime("%Y-%m-%d %H:%M", time.localtime(at / 1000)) == f"{name} 00:00"
+        assert max(found) <= 1_793_000_000_000
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @pytest.mark.parametrize("budget", [0, -1, "1", True, 1e9, [], {"usd": 1}])

@@ -35,7 +35,7 @@ CHATS = {"owner/private": ("", "private"), "ana/private": ("ana", "private"), "a
 ANYBODY = {"health", "ready", "log_in", "shared_chat", "shared_details", "shared_attachment"}
 SIGNED_IN = {
     "document", "log_out", "browsers", "revoke", "link", "about", "agents", "workspaces", "nodes", "chats", "find",
-    "list_runs", "list_shares", "models", "ui_stream", "make_push_key", "subscribe", "unsubscribe",
+    "costs", "list_runs", "list_shares", "models", "ui_stream", "make_push_key", "subscribe", "unsubscribe",
     "all_events",
 }  # fmt: skip
 WRITERS = {"create", "complete_chat", "ui_chat", "ui_chat_with", "ui_stop", "agui_run", "agui_run_with"}
@@ -307,6 +307,30 @@ def test_a_damaged_ownership_is_the_owners(tmp_path: Path) -> None:
     assert ownership.ownership_in(tmp_path) == ownership.Ownership()
     with pytest.raises(UsageError, match="PENSTOCK_PERSON"):
         ownership.person_named({"PENSTOCK_PERSON": "no/name"})
+
+
+def test_costs_are_those_of_what_a_person_asked_for(
+    team: Gateway, tokens: dict[str, str], chats: dict[str, str]
+) -> None:
+    """A member sees the own turns, an owner those of all; a title of a chat that is private by now is not shown."""
+    chat = chats["ana/team"]
+
+    def sums(person: str, by: str) -> dict[str, dict[str, Any]]:
+        with client_of(team, tokens[person]) as client:
+            return {it["name"]: it for it in client.get("/api/costs", params={"by": by}).json()["sums"]}
+
+    with client_of(team, tokens["cat"]) as cat, client_of(team, tokens["ana"]) as ana:
+        assert cat.post(f"/api/chats/{chat}/turns", json={"text": "count this"}).status_code == 202
+        until(lambda: sums("cat", "chat").get(chat))
+        assert sums("cat", "chat")[chat]["title"] == "ana/team"
+        assert set(sums("cat", "person")) == {"cat"}
+        assert "cat" not in sums("ana", "person")
+        assert "cat" in sums("owner", "person")
+        assert "cat" in sums("olga", "person")
+        assert sums("ben", "chat") == {}
+        assert ana.patch(f"/api/chats/{chat}", json={"visibility": "private"}).status_code == 200
+        assert sums("cat", "chat")[chat]["title"] is None
+        assert ana.patch(f"/api/chats/{chat}", json={"visibility": "team"}).status_code == 200
 
 
 def test_an_entry_names_who_wrote(team: Gateway, tokens: dict[str, str], chats: dict[str, str]) -> None:

@@ -268,6 +268,23 @@ declare namespace Api {
     include_usage?: boolean | null;
   }
 
+  interface CostOfTurns {
+    name: string;
+    title: string | null;
+    turns: number;
+    cost_usd: number | null;
+    turns_without_cost: number;
+    input_tokens: number;
+    output_tokens: number;
+  }
+
+  interface Costs {
+    by: "agent" | "chat" | "day" | "person";
+    days: number;
+    sums: Array<CostOfTurns>;
+    complete: boolean;
+  }
+
   interface Deleted {
     type: "deleted";
   }

@@ -35,6 +35,7 @@ from penstock.chat.service.branches import Branch, Branches
 from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.chats.chat_view import ChatView, view_of
 from penstock.chat.service.chats.chats import Chats
+from penstock.chat.service.chats.costs import Costs, costs_of
 from penstock.chat.service.chats.heartbeats import Scheduler, checked
 from penstock.chat.service.chats.indexing import Indexer
 from penstock.chat.service.chats.search import PAGE_HITS, Search, SearchResult
@@ -67,6 +68,7 @@ from penstock.chat.service.validation import (
     visibility_of,
 )
 from penstock.chat.service.webhooks import Webhooks
+from penstock.chat.store.costs import CostGroup
 from penstock.chat.store.protocol import ChatStore, StoreFailed, Trimmed, clock
 from penstock.chat.store.rows import ChatChanges, ChatRow, Heartbeat, Visibility
 from penstock.chat.store.search import MAX_KEY, Reader
@@ -257,6 +259,20 @@ class Service:
         """
         self._require_open()
         return await self._search.find(query, reader, before=before, limit=limit)
+
+    async def costs(self, by: CostGroup, days: int, reader: Reader, sees: Sees = everything) -> Costs:
+        """Return what turns have cost in the last days, as `costs_of`; titles are of the chats that one `sees`.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        self._require_open()
+
+        def title_of(id: str) -> str | None:
+            chat = self._chats.get(id)
+            return chat.row.title if chat is not None and sees(chat.row) else None
+
+        return await costs_of(self._store, by, days, reader, self._shared.now(), title_of)
 
     def row(self, id: str) -> ChatRow:
         """Return the row of a chat.

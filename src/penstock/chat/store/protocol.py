@@ -28,6 +28,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from penstock.chat.store.costs import CostGroup, CostSum
 from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, ChatRule, Directory, Share, TurnRow
 from penstock.chat.store.search import MAX_KEY, Reader, SearchTexts, StoredHits, Unindexed
 from penstock.chat.store.state import StoreState
@@ -441,6 +442,16 @@ class ChatStore(Protocol):
         """Return what has all of the terms, of the chats that the reader may see, newest first.
 
         `before` is the key of the last hit of the page before. It returns within about `SEARCH_SECONDS`.
+        """
+        ...
+
+    # --- costs ---
+
+    async def costs(self, by: CostGroup, days: Sequence[int], reader: Reader, *, limit: int) -> list[CostSum]:
+        """Return what turns have cost that ended since the first of the times `days`: at most `limit` sums.
+
+        They are of the turns that the reader has asked for; of all, if the reader sees all chats. The times are the
+        beginnings of days, in their order: sums by day are of those, the newest first. Others begin with the largest.
         """
         ...
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.chat.store.columns import SQLITE, additions, definitions
+from penstock.chat.store.costs import missing_costs
 from penstock.chat.store.protocol import StoreFailed
 from penstock.chat.store.rows import Attachment, ChatRow, Directory, Share, TurnRow
 from penstock.chat.store.search_tables import missing_index
@@ -70,7 +71,7 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     if tables:
         missing = [*missing_columns(connection), *missing_tables(connection, tables)]
     else:
-        missing = [*TABLES, *missing_index(connection, tables)]
+        missing = [*TABLES, *missing_index(connection, tables), *missing_costs(tables)]
     if missing:
         _change(connection, missing)
     # A file that is not writable fails now, not at the first append.
@@ -82,7 +83,7 @@ def missing_tables(connection: sqlite3.Connection, tables: Collection[str]) -> l
     """Return the statements that create the tables which a file of the same form may lack."""
     shares = [] if "shares" in tables else SHARES
     attachments = [] if "attachments" in tables else ATTACHMENTS
-    return [*shares, *attachments, *missing_index(connection, tables)]
+    return [*shares, *attachments, *missing_index(connection, tables), *missing_costs(tables)]
 
 
 def missing_columns(connection: sqlite3.Connection) -> list[str]:

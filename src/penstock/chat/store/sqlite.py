@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from penstock.chat.store import search_tables, tables
+from penstock.chat.store import costs, search_tables, tables
+from penstock.chat.store.costs import CostGroup, CostSum
 from penstock.chat.store.database import caution, failure, free_bytes, write_scratch
 from penstock.chat.store.protocol import (
     MAX_ENTRY_BYTES,
@@ -283,6 +284,12 @@ class SqliteStore:
         check_number("limit", limit, 1)
         check_number("before", before)
         found: StoredHits = await self._read(search_tables.search, [*terms], reader, before, limit)
+        return found
+
+    async def costs(self, by: CostGroup, days: Sequence[int], reader: Reader, *, limit: int) -> list[CostSum]:
+        """As `ChatStore.costs`."""
+        costs.check_group(by, days, limit)
+        found: list[CostSum] = await self._read(costs.costs, by, [*days], reader, limit)
         return found
 
     async def list_directories(self) -> list[Directory]:

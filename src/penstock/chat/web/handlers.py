@@ -32,6 +32,7 @@ from penstock.chat.runs.service import Runs
 from penstock.chat.service.service import Sees, Service
 from penstock.chat.service.share_view import SHARED, MadeShare, view_of
 from penstock.chat.service.validation import depth_of
+from penstock.chat.store.costs import MAX_DAYS, CostGroup
 from penstock.chat.store.database import free_bytes
 from penstock.chat.store.logins import Browser
 from penstock.chat.store.rows import ChatRow
@@ -72,6 +73,9 @@ FOLLOWED = re.compile(r"(?P<name>list|(?:runs/)?[A-Za-z0-9][A-Za-z0-9_-]{0,63})(
 
 MAX_FOLLOWED = 100
 """Number of chats of one stream: more than a browser shows. Each that nobody else follows is held in memory."""
+
+COST_DAYS = 30
+"""Days of the costs that are returned unless a request names another number."""
 
 NDJSON = "application/x-ndjson"
 
@@ -310,6 +314,17 @@ class Api:
         before = _number(request, "cursor", MAX_KEY, 0, MAX_KEY)
         assert before is not None
         return _json(await self.service.find(query, reader_of(person_of(request)), before=before))
+
+    async def costs(self, request: Request) -> Response:
+        """Return what turns have cost: those of the person, or all for one who sees all chats."""
+        by: CostGroup | None = next(
+            (it for it in get_args(CostGroup) if it == request.query_params.get("by", "day")), None
+        )
+        if by is None:
+            raise Invalid("costs cannot be added up by this", expected=", ".join(get_args(CostGroup)))
+        days = _number(request, "days", COST_DAYS, 1, MAX_DAYS)
+        assert days is not None
+        return _json(await self.service.costs(by, days, reader_of(person_of(request)), _sees(request)))
 
     async def create(self, request: Request, body: schemas.NewChat) -> Response:
         """Create a chat."""

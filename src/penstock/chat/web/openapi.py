@@ -13,6 +13,7 @@ from penstock._version import __version__
 from penstock.chat.history.frames import Frame
 from penstock.chat.service.chats.chat_view import ChatView
 from penstock.chat.service.chats.search import MAX_QUERY_CHARS
+from penstock.chat.store.costs import MAX_DAYS, CostGroup
 from penstock.chat.web.errors import AGUI_PATH, MEDIA_TYPE, Problem
 from penstock.chat.web.routes import ADDRESSES, Address
 from penstock.chat.web.schemas import MAX_PAGE_CHATS, AgUiProblem, CompletionProblem
@@ -42,6 +43,8 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "path": ("Path of a file, absolute or in the directory of the chat", TEXT),
     "line": ("Number of a line that is shown with those around it", {**INTEGER, "minimum": 0, "default": 0}),
     "q": ("Words to search for, all of which a turn or title must have", {**TEXT, "maxLength": MAX_QUERY_CHARS}),
+    "by": ("What the turns of one sum have in common", {**TEXT, "enum": [*get_args(CostGroup)], "default": "day"}),
+    "days": ("Number of days, today included", {**INTEGER, "minimum": 1, "maximum": MAX_DAYS, "default": 30}),
     "cursor": ("`next` of the page before", TEXT),
     "page": ("Number of chats of a page; by default all", {**INTEGER, "minimum": 1, "maximum": MAX_PAGE_CHATS}),
     "with": ("The id of a chat that the first page has too", TEXT),

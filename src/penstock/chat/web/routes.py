@@ -18,6 +18,7 @@ from penstock.chat.service.agents.terminal import TerminalLines
 from penstock.chat.service.agents.workspaces import Workspace
 from penstock.chat.service.branches import Branch
 from penstock.chat.service.chats.chat_view import ChatView
+from penstock.chat.service.chats.costs import Costs
 from penstock.chat.service.chats.search import SearchResult
 from penstock.chat.service.files import FileNames, FileView
 from penstock.chat.service.nodes import NodeView
@@ -93,6 +94,8 @@ ADDRESSES = (
     Address("POST", "/api/chats", "begin", "create", "Begin a chat", schemas.NewChat, 201, ChatView, (400, 409, 429)),
     Address("GET", "/api/search", "signed in", "find", "Find turns and titles of chats by their words", None, 200,
             SearchResult, (400, 429), query=("q", "cursor")),
+    Address("GET", "/api/costs", "signed in", "costs", "What turns have cost, by day, agent, chat or person", None, 200,
+            Costs, (400,), query=("by", "days")),
     Address("GET", C, "read", "chat", "A chat", None, 200, ChatView, (404,)),
     Address("PATCH", C, "drive", "change", "Change a chat", schemas.Changes, 200, ChatView, (400, 404)),
     Address("DELETE", C, "manage", "delete", "Stop its run, and delete the chat", None, 204, problems=(404,)),

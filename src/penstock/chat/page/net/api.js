@@ -135,6 +135,8 @@ export const api = {
   /** What has the words, the newest first; the page after `cursor`. @type {(words: string, cursor?: string) => Promise<Api.SearchResult>} */
   find: (words, cursor = "") =>
     request("GET", `/api/search?${new URLSearchParams({ q: words, ...(cursor && { cursor }) })}`),
+  /** @type {(by: Api.Costs["by"], days: number) => Promise<Api.Costs>} */
+  costs: (by, days) => request("GET", `/api/costs?by=${by}&days=${days}`),
   /** @type {(chat: Api.NewChat) => Promise<Api.ChatView>} */
   create: (chat) => request("POST", "/api/chats", chat),
   /** The address of a chat as a file. @type {(id: string, form: string, hasDetails: boolean) => string} */

@@ -10,7 +10,7 @@ import { machinesOf } from "./machines.js";
  * @property {string} [id]  The chat, document or loop.
  * @property {number} [turn]
  * @typedef {object} OpenDialog
- * @property {"settings" | "heartbeat" | "save" | "share" | "delete" | "link" | "browsers" | "nodes" | "remove_node" | "notifications" | "help" | "trust" | "allow"
+ * @property {"settings" | "heartbeat" | "save" | "share" | "delete" | "link" | "browsers" | "costs" | "nodes" | "remove_node" | "notifications" | "help" | "trust" | "allow"
  *   | "level" | "delete_selected" | "picture" | "branch" | "ask_another" | "terminal"} kind
  * @property {string} [id]  The chat that it is about.
  * @property {number} [turn]  The turn of the chat that it is about.

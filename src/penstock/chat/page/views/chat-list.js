@@ -191,6 +191,7 @@ function listMenu() {
 
 const MENU = [
   { label: "Link for another device", act: () => openDialog({ kind: "link" }) },
+  { label: "Costs", act: () => openDialog({ kind: "costs" }) },
   { label: "Signed-in browsers", act: () => openDialog({ kind: "browsers" }) },
   { label: "Notifications", act: () => openDialog({ kind: "notifications" }) },
   { label: "Keyboard shortcuts", act: () => openDialog({ kind: "help" }) },

@@ -31,6 +31,7 @@ const branch = () => import("./branch.js");
 const EditInNewChat = lazy(async () => (await branch()).EditInNewChat, { isBeside: true });
 const AskAnother = lazy(async () => (await branch()).AskAnother, { isBeside: true });
 const Terminal = lazy(async () => (await import("./terminal.js")).Terminal, { isBeside: true });
+const Costs = lazy(async () => (await import("./costs.js")).Costs, { isBeside: true });
 const QrCode = lazy(async () => (await import("./qr-code.js")).QrCode, { isBeside: true });
 
 /** @typedef {import("preact").ComponentChildren} Children */
@@ -585,6 +586,7 @@ const VIEWS = {
   delete_selected: DeleteSelected,
   link: Link,
   browsers: Browsers,
+  costs: Costs,
   nodes: Machines,
   remove_node: RemoveMachine,
   notifications: Notifications,

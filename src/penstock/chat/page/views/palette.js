@@ -73,6 +73,7 @@ function actionsOf({ route, about }) {
     [Boolean(about?.node), "Machines", () => openDialog({ kind: "nodes" })],
     [true, "Notifications", () => openDialog({ kind: "notifications" })],
     [true, "Link for another device", () => openDialog({ kind: "link" })],
+    [true, "Costs", () => openDialog({ kind: "costs" })],
     [true, "Signed-in browsers", () => openDialog({ kind: "browsers" })],
     [true, "Keyboard shortcuts", () => openDialog({ kind: "help" }), "?"],
   ];

@@ -6,6 +6,7 @@ Each is a single statement, so its rows come from one snapshot.
 from __future__ import annotations
 
 from penstock.chat.store.columns import names, values_by_name
+from penstock.chat.store.costs import CostGroup
 from penstock.chat.store.rows import Attachment, ChatRow, Directory, Share, TurnRow
 from penstock.chat.store.search import KINDS
 
@@ -117,6 +118,20 @@ SEARCH = f"""SELECT t.key, h.id, t.turn, t.at, c.title, c.agent, c.cwd, c.archiv
         AND (%(is_owner)s OR c.person = %(person)s OR c.visibility = 'team')
     ORDER BY t.key DESC LIMIT %(limit)s"""
 """Statement of a search. The rights are those of `penstock.chat.people.rights.may_read`."""
+
+_DAY = "(%(days)s::bigint[])[width_bucket(c.at, %(days)s::bigint[])]"
+_COSTS = """SELECT {name}, count(*), coalesce(round(sum(cost)::numeric, 6), 0)::double precision,
+        count(*) - count(cost), coalesce(sum(input), 0)::bigint, coalesce(sum(output), 0)::bigint
+    FROM costs AS c {join} WHERE c.at >= (%(days)s::bigint[])[1] AND (%(is_owner)s OR c.person = %(person)s)
+    GROUP BY {by} ORDER BY {order} LIMIT %(limit)s"""
+
+COSTS: dict[CostGroup, str] = {
+    "day": _COSTS.format(name=f"({_DAY})::text", join="", by=_DAY, order=f"{_DAY} DESC"),
+    "agent": _COSTS.format(name="agent", join="", by="agent", order="3 DESC, 2 DESC, 1"),
+    "person": _COSTS.format(name="person", join="", by="person", order="3 DESC, 2 DESC, 1"),
+    "chat": _COSTS.format(name="h.id", join="JOIN heads AS h ON h.key = c.chat", by="h.id", order="3 DESC, 2 DESC, 1"),
+}
+"""Statements of what turns have cost, by what those of one sum have in common."""
 
 CHECK = """INSERT INTO checks (node, data) VALUES (%(node)s, %(data)s)
     ON CONFLICT (node) DO UPDATE SET data = excluded.data"""

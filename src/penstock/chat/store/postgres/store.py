@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from penstock.chat.store.columns import from_postgres
+from penstock.chat.store.costs import CostGroup, CostSum, check_group
 from penstock.chat.store.postgres import statements
 from penstock.chat.store.postgres.appends import Append, Appends, encoded
 from penstock.chat.store.postgres.connections import PATIENCE, Away, Database, Patience
@@ -400,6 +401,15 @@ class PostgresStore:
         except TimeoutError:
             return StoredHits([], False)
         return StoredHits([StoredHit._make((*row[:9], SearchTexts(*row[9:]))) for row in rows], True)
+
+    # --- costs ---
+
+    async def costs(self, by: CostGroup, days: Sequence[int], reader: Reader, *, limit: int) -> list[CostSum]:
+        """As `ChatStore.costs`."""
+        check_group(by, days, limit)
+        values = {**reader._asdict(), "days": [*days], "limit": limit}
+        rows = await self.database.fetch(statements.COSTS[by], values, seconds=LONG_SECONDS)
+        return [CostSum(*row) for row in rows]
 
     # --- directories ---
 
