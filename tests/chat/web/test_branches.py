@@ -49,10 +49,27 @@ def test_a_repeated_request_makes_one_chat(shared: Gateway) -> None:
         assert client.post(path, json={"agent": "claude"}).json()["code"] == "conflict"
         assert client.post(path, json={"turn": 1}).status_code == 400
         assert client.post(path, json={}, headers={"Idempotency-Key": "a b"}).status_code == 400
-        for turn in ("3", "0"):
+        for turn in ("4", "0"):
             assert client.post(f"/api/chats/{old}/turns/{turn}/branch", json={}).status_code == 404
         for turn in ("-1", "x", "9" * 30):
             assert client.post(f"/api/chats/{old}/turns/{turn}/branch", json={}).status_code == 404
+
+
+def test_a_new_chat_goes_on_after_the_last_message(shared: Gateway) -> None:
+    """It has the whole conversation, and nothing is asked in it. After a chat without a message there is none."""
+    old, empty = asked(shared, "one", "two"), asked(shared)
+    with shared.client() as client:
+        made = client.post(f"/api/chats/{old}/turns/3/branch", json={"send": True}).json()
+        assert (made["prompt"], made["attachments"], made["turn"]) == ("", [], None)
+        new = made["chat"]
+        assert (new["turns"], new["cwd"], new["agent"]) == (
+            0,
+            client.get(f"/api/chats/{old}").json()["cwd"],
+            "scripted",
+        )
+        said = client.get(f"/api/chats/{new['id']}/attachments/{new['origin']['conversation']}").text
+        assert [line[:8] for line in said.splitlines()] == ['{"user":', '{"assist'] * 2
+        assert client.post(f"/api/chats/{empty}/turns/1/branch", json={}).status_code == 404
 
 
 @pytest.mark.slow

@@ -145,12 +145,15 @@ class Branches:
             return _same(found, row)
 
     async def _turns(self, chat: str, turn: int) -> tuple[TurnView, list[TurnView], bool]:
-        """Return a turn, the turns that began before it, and whether these are all that there were."""
+        """Return a turn, the turns that began before it, and whether these are all that there were.
+
+        The turn after the last one is that of a message which is yet to be written.
+        """
         log = await self._chats.fresh_log(chat)
         found, _ = await log.turns(turn + 1, 1)
-        if not found or found[0].turn != turn:
+        if not found or found[0].turn not in (turn, turn - 1):
             raise NoSuchTurn(f"the chat has no turn {turn}")
-        view = found[0]
+        view = found[0] if found[0].turn == turn else TurnView(turn, "")
         earlier: list[TurnView] = []
         start = turn + self._shared.limits.max_queue + 1  # one that was asked for later may have begun before
         more = True

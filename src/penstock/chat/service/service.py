@@ -496,7 +496,7 @@ class Service:
         """
         self._require_open()
         made = await self._branches.make(id, turn, person=person, agent=agent, key=key_of(key), depth=depth_of(depth))
-        if not sends:
+        if not sends or not (made.prompt or made.attachments):
             return made
         files = [it.id for it in made.attachments]
         begun, _ = await self.prompt(

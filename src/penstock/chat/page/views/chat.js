@@ -275,7 +275,7 @@ function Thread({ session, chat, about }) {
       >
         <div class="chips">
           ${chat && html`<${Permission} chat=${chat} />`}
-          <${ContextLeft} turns=${thread.turns} />
+          <${ContextLeft} chat=${session.id} turns=${thread.turns} />
         </div>
         <${Wrong}>${note}<//>
       <//>`
