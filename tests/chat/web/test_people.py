@@ -138,7 +138,7 @@ def loops(team: Gateway, tokens: dict[str, str], tmp_path_factory: pytest.TempPa
     """The ids of loops that belong to the people, by the names of the chats."""
     desk = Desk(tmp_path_factory.mktemp("desk"))
     desk.data = team.folder
-    made = {}
+    made: dict[str, str] = {}
     with pytest.MonkeyPatch.context() as environ:
         for name, value in IDENTITY.items():
             environ.setenv(name, value)
