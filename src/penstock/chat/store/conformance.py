@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -623,6 +624,15 @@ async def costs_are_added_up(make: Open, chat: str) -> None:
         _same("turns that were dropped", await sums("chat"), [])
         await store.append(chat, [b"3"], after=2, at=1, turns=[replace(ended(9, 0, cost_usd=1.0), last=3)])
         _same("a turn after them", await sums("person"), [CostSum(ana.person, 1, 1.0, 0, 0, 0)])
+        odd: list[Any] = [2**70, 2**63, 10**13, -1, "7", [], {}, None]
+        last = 3
+        for turn, value in enumerate(odd, 10):
+            view = {"began_at": 5, "agent": "a", "person": ana.person, "cost_usd": value}
+            row = _turn(turn, last=last + 1, at=start, view=b"")
+            shown = json.dumps({**view, "usage": {"input_tokens": value, "output_tokens": 1, "cost_usd": value}})
+            last = await store.append(chat, [b"4"], after=last, at=1, turns=[replace(row, view=shown.encode())])
+        expected = CostSum(ana.person, 1 + len(odd), 1.0, len(odd), 0, len(odd))
+        _same("numbers that cannot be counted", await sums("person"), [expected])
         await store.delete_chat(chat)
         _same("a chat that was deleted", await sums("person"), [])
 

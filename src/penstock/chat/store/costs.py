@@ -39,12 +39,34 @@ class CostSum(NamedTuple):
     output_tokens: int
 
 
+MAX_COST_USD, MAX_TOKENS = 10**9, 10**12
+"""Largest numbers of one turn that are counted. An agent may print any number, and sums must not overflow."""
+
 _VIEW = "CAST(new.view AS TEXT)"
 _COLUMNS = "chat, turn, at, agent, person, cost, input, output"
-_VALUES = f"""new.chat, new.turn, new.at, coalesce(json_extract({_VIEW}, '$.agent'), ''),
-    coalesce(json_extract({_VIEW}, '$.person'), 'owner'),
-    coalesce(json_extract({_VIEW}, '$.cost_usd'), json_extract({_VIEW}, '$.usage.cost_usd')),
-    json_extract({_VIEW}, '$.usage.input_tokens'), json_extract({_VIEW}, '$.usage.output_tokens')"""
+
+
+def _text(path: str, default: str) -> str:
+    return f"coalesce(json_extract({_VIEW}, '{path}'), '{default}')"
+
+
+def _number(path: str, types: str, largest: int) -> str:
+    """Return an expression for a number of a summary; NULL if it is not one of these types, or too large."""
+    value = f"json_extract({_VIEW}, '{path}')"
+    return f"CASE WHEN typeof({value}) IN ({types}) AND {value} BETWEEN 0 AND {largest} THEN {value} END"
+
+
+def _cost(path: str) -> str:
+    return _number(path, "'integer', 'real'", MAX_COST_USD)
+
+
+def _tokens(path: str) -> str:
+    return _number(path, "'integer'", MAX_TOKENS)
+
+
+_VALUES = f"""new.chat, new.turn, new.at, {_text("$.agent", "")}, {_text("$.person", "owner")},
+    coalesce({_cost("$.cost_usd")}, {_cost("$.usage.cost_usd")}),
+    {_tokens("$.usage.input_tokens")}, {_tokens("$.usage.output_tokens")}"""
 _ENDED = f"""new.last > 0 AND
     CASE WHEN json_valid({_VIEW}) THEN json_extract({_VIEW}, '$.began_at') IS NOT NULL ELSE 0 END"""
 """Turns that have ended, and were not taken back before they began."""

@@ -14,6 +14,13 @@ CREATE TABLE costs (
 );
 CREATE INDEX costs_by_time ON costs (at);
 
+-- A number of a summary; NULL if it is none, or too large: an agent may print any number, and sums must not overflow.
+CREATE FUNCTION cost_number_v1(_value jsonb, _largest numeric) RETURNS numeric LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN jsonb_typeof(_value) = 'number' THEN
+        CASE WHEN _value::numeric BETWEEN 0 AND _largest THEN _value::numeric END
+    END
+$$;
+
 -- A summary that cannot be read has no cost. JSON of PostgreSQL cannot have the character NUL.
 CREATE FUNCTION note_cost_v1(_chat bigint, _turn bigint, _last bigint, _at bigint, _view bytea) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -31,8 +38,8 @@ BEGIN
         END IF;
         INSERT INTO costs (chat, turn, at, agent, person, cost, input, output) VALUES (
             _chat, _turn, _at, coalesce(v ->> 'agent', ''), coalesce(v ->> 'person', 'owner'),
-            coalesce(v ->> 'cost_usd', v -> 'usage' ->> 'cost_usd')::double precision,
-            (v -> 'usage' ->> 'input_tokens')::bigint, (v -> 'usage' ->> 'output_tokens')::bigint
+            coalesce(cost_number_v1(v -> 'cost_usd', 1e9), cost_number_v1(v -> 'usage' -> 'cost_usd', 1e9)),
+            cost_number_v1(v -> 'usage' -> 'input_tokens', 1e12), cost_number_v1(v -> 'usage' -> 'output_tokens', 1e12)
         );
     EXCEPTION WHEN data_exception THEN
         NULL;
