@@ -123,6 +123,17 @@ def test_joined_snapshots_are_no_reply() -> None:
     assert end(*map(text, snapshots), up.Result("".join(snapshots)), traits=traits).reply == snapshots[-1]
 
 
+@pytest.mark.parametrize("wrong", [-1, 2**70, 1e300])
+def test_figures_that_cannot_be_are_unknown(wrong: int) -> None:
+    """An agent that reports a negative cost has no larger budget for it, and one that reports too much no overflow."""
+    used = up.ModelUsage(Usage(input_tokens=wrong, output_tokens=3, cost_usd=-0.5), whole=True)
+    known = end(used, up.Result(usage=Usage(wrong, 7, cost_usd=wrong), cost_usd=wrong))
+    assert (known.usage, known.cost_usd) == (Usage(None, 7), None)
+    assert end(used, up.Result("x")).usage == Usage(None, 3)
+    summed = end(used, up.Result(usage=Usage(wrong), cost_usd=0.25))
+    assert (summed.usage, summed.cost_usd) == (Usage(None, 3), 0.25)
+
+
 def test_usage_and_cost() -> None:
     """The agent's own totals count, else the sum over its model calls."""
     calls = [up.ModelUsage(Usage(output_tokens=2, cost_usd=0.5), whole=True)] * 2

@@ -21,6 +21,7 @@ from penstock import updates as up
 from penstock.core.health import Health
 from penstock.core.normalizer.doubles import Doubles
 from penstock.core.normalizer.emitter import Emitter
+from penstock.core.normalizer.figures import believed
 from penstock.core.normalizer.outcome import RunOutcome, limit_of
 from penstock.core.normalizer.run_info import RunInfo
 from penstock.core.normalizer.snapshots import SnapshotGuess
@@ -263,14 +264,14 @@ class Messages:
 
     def add_usage(self, update: up.ModelUsage) -> None:
         """Keep the usage of a model call until its message ends; report that of a call without a message at once."""
-        lane = self.lane(update.lane)
+        lane, usage = self.lane(update.lane), believed(update.usage)
         message = lane.message
         if update.message is not None and (message is None or not message.is_named(update.message)):
             message = lane.messages.get(update.message)
         if update.whole:
-            self._report_usage(update.usage, update.model, lane)
+            self._report_usage(usage, update.model, lane)
         elif message is not None and not message.ended:
-            message.usage = merged(message.usage, update.usage)
+            message.usage = merged(message.usage, usage)
             message.usage_model = update.model or message.usage_model
 
     def _report_usage(self, usage: ev.Usage, model: str | None, lane: Lane) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from penstock import events as ev
 from penstock import updates as up
 from penstock.core.decoding import well_formed
+from penstock.core.normalizer.figures import MAX_TOKENS, believed_totals
 from penstock.core.normalizer.state import Lane, Message, reply_of
 
 MAX_SUPERSEDED = 1024
@@ -93,10 +94,6 @@ def _failure_in(stderr: str) -> str:
     return "\n".join(lines).strip() or stderr.strip()
 
 
-MAX_CONTEXT = 2**40
-"""Tokens of a context that is believed: far more than any model has."""
-
-
 class ContextFill:
     """Collector of how full the context of the top agent's model is."""
 
@@ -107,9 +104,9 @@ class ContextFill:
 
     def apply(self, update: up.ContextUse) -> None:
         """Use the agent's own figures. A count of 0 is a placeholder: a conversation is never empty."""
-        if update.window is not None and 0 < update.window <= MAX_CONTEXT:
+        if update.window is not None and 0 < update.window <= MAX_TOKENS:
             self._window = update.window
-        if update.tokens is not None and 0 < update.tokens <= MAX_CONTEXT:
+        if update.tokens is not None and 0 < update.tokens <= MAX_TOKENS:
             self._tokens, self._is_counted = update.tokens, True
 
     def add_call(self, usage: ev.Usage) -> None:
@@ -206,7 +203,7 @@ class RunOutcome:
 
     def apply_result(self, result: up.Result) -> None:
         """Use the agent's result. Content that follows it begins another round."""
-        self._result = result
+        self._result = believed_totals(result)
         if result.stop_reason is not None:
             self.set_stop_reason(result.stop_reason)
         self._failing = self._failing and (result.is_error or result.cancelled)
