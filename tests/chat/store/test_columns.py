@@ -13,7 +13,6 @@ import pytest
 from msgspec.structs import astuple
 
 import penstock.chat
-from penstock.chat.store import conformance
 from penstock.chat.store.columns import (
     POSTGRES,
     SQLITE,
@@ -25,6 +24,7 @@ from penstock.chat.store.columns import (
     sqlite_values,
     values_by_name,
 )
+from penstock.chat.store.conformance import promises
 from penstock.chat.store.logins import Browser
 from penstock.chat.store.rows import (
     Attachment,
@@ -229,11 +229,11 @@ def test_sqlite_gives_values_of_each_kind_back(sample: Sample) -> None:
 @pytest.mark.parametrize("default", [None, True, False])
 def test_the_suite_has_another_value_than_the_default(kind: type, default: object) -> None:
     """For each kind of field that a row may have; for others it names the place to add one."""
-    value = conformance._value_of(kind, default)
+    value = promises.value_of(kind, default)
     assert msgspec.convert(value, kind) == value
     assert value is not default
     with pytest.raises(AssertionError, match="the suite has no value of the type"):
-        conformance._value_of(complex | None, default)
+        promises.value_of(complex | None, default)
 
 
 def test_a_row_of_postgresql_is_read_by_its_columns() -> None:

@@ -13,9 +13,9 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import astuple, replace
 
-from penstock.chat.store import conformance
-from penstock.chat.store.conformance import CHECKS, check_store
-from penstock.chat.store.costs import CostGroup, CostSum, check_group
+from penstock.chat.store.conformance import CHECKS, Open, check_store, promises
+from penstock.chat.store.conformance.entries import stale_writers_conflict
+from penstock.chat.store.costs import MAX_COST_USD, MAX_TOKENS, CostGroup, CostSum, check_group
 from penstock.chat.store.protocol import (
     Ahead,
     ChatStore,
@@ -84,6 +84,9 @@ class MemorySubscription:
 
     def close(self) -> None:
         self.queue.put_nowait(None)
+
+
+TOKENS = ("input_tokens", "output_tokens")
 
 
 class MemoryStore:
@@ -331,10 +334,15 @@ class MemoryStore:
 
     def cost_sum(self, name: str, views: list[dict[str, Any]]) -> CostSum:
         used = [view.get("usage") or {} for view in views]
-        known = [view.get("cost_usd", one.get("cost_usd")) for view, one in zip(views, used, strict=True)]
-        costs = [cost for cost in known if cost is not None]
-        tokens = [sum(one.get(it) or 0 for one in used) for it in ("input_tokens", "output_tokens")]
+        pairs = zip(views, used, strict=True)
+        known = [(self.counted(it.get("cost_usd"), MAX_COST_USD) for it in pair) for pair in pairs]
+        found = [next((it for it in pair if it is not None), None) for pair in known]
+        costs = [it for it in found if it is not None]
+        tokens = [sum(self.counted(it.get(key), MAX_TOKENS) or 0 for it in used) for key in TOKENS]
         return CostSum(name, len(views), round(sum(costs), 6), len(views) - len(costs), *tokens)
+
+    def counted(self, value: object, largest: int) -> Any:
+        return value if isinstance(value, int | float) and 0 <= value <= largest else None
 
     def may_see(self, reader: Reader, row: ChatRow) -> bool:
         return reader.is_owner or row.person == reader.person or row.visibility == "team"
@@ -389,7 +397,7 @@ class MemoryStore:
         return sum(it.size for it, _ in self.attachments.values() if it.person == person)
 
 
-def opener(store: Any) -> conformance.Open:
+def opener(store: Any) -> Open:
     """Opens one and the same store."""
 
     @asynccontextmanager
@@ -907,7 +915,7 @@ WRONG: list[tuple[type[MemoryStore], str]] = [
 @pytest.mark.parametrize(("wrong", "check"), WRONG, ids=[wrong.__name__ for wrong, _ in WRONG])
 def test_a_wrong_store_is_rejected(wrong: type[MemoryStore], check: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each wrong store fails the check that is there for it, and so the suite."""
-    monkeypatch.setattr(conformance, "PATIENCE", 1)
+    monkeypatch.setattr(promises, "PATIENCE", 1)
     [found] = [known for known in CHECKS if known.__name__ == check]
     with pytest.raises(AssertionError, match=check):
         asyncio.run(check_store(opener(wrong()), [found]))
@@ -949,9 +957,9 @@ def test_a_store_that_hangs_or_raises_is_rejected(
     wrong: type[MemoryStore], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call that never ends, and an exception that no store may raise, are named as what is wrong."""
-    monkeypatch.setattr(conformance, "PATIENCE", 0.5)
+    monkeypatch.setattr(promises, "PATIENCE", 0.5)
     with pytest.raises(AssertionError, match=words):
-        asyncio.run(check_store(opener(wrong()), [conformance.stale_writers_conflict]))
+        asyncio.run(check_store(opener(wrong()), [stale_writers_conflict]))
 
 
 def test_every_check_rejects_something() -> None:
