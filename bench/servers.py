@@ -141,10 +141,10 @@ class Penstock(Contender):
         from penstock.chat.service.limits import ServiceLimits
         from penstock.chat.service.service import Service
         from penstock.chat.store.sqlite import SqliteStore
+        from penstock.chat.web.api import Api
         from penstock.chat.web.app import make_app
         from penstock.chat.web.auth import Logins
         from penstock.chat.web.broadcast import Watches
-        from penstock.chat.web.handlers import Api
         from penstock.chat.web.metrics import Metrics
         from penstock.chat.web.security import Security
         from penstock.chat.web.static import PageFiles

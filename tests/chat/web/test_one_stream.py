@@ -18,7 +18,7 @@ from viewer import Lines, Viewer, shown
 from waiting import until
 
 from penstock.chat.people import persons
-from penstock.chat.web.handlers import MAX_FOLLOWED
+from penstock.chat.web.handlers.streams import MAX_FOLLOWED
 
 CUTS = 40
 """Connections of the test that cuts them at random bytes."""

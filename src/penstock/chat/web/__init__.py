@@ -7,7 +7,8 @@
                                                           security    hosts, origins, users, headers
     middleware  passed by every request and response
     app         each route to its handler  ◄──  routes    the one table; `openapi` makes the document from it
-    handlers    each response, made by the service        schemas     requests and responses, checked
+    handlers    each response, made by the service: a module for each subject
+    api         what the handlers share                   schemas     requests and responses, checked
     sse         the stream of one client of a chat        static      the page
     broadcast   one subscription for all clients of a chat
     openai_api  OpenAI's interface                        doors       formats of other programs

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from penstock.chat.service.share_view import SHARED
 from penstock.chat.web import openapi, schemas, security
+from penstock.chat.web.api import Api
 from penstock.chat.web.audited import Audited
 from penstock.chat.web.compression import compress
 from penstock.chat.web.errors import MethodNotAllowed, NotFound
-from penstock.chat.web.handlers import Api
 from penstock.chat.web.middleware import NAMED, PRIVATE, Middleware
 from penstock.chat.web.routes import ADDRESSES, PAGES, Address
 from penstock.chat.web.static import INDEX, SHARED_INDEX, PageFiles
@@ -95,8 +95,7 @@ class _Place:
                 self._api.security.check_still(scope)
                 # Again: a body may take its time.
                 self._api.check(request, address.right, chat, await self._api.ownership(run))
-            does: Callable[..., Awaitable[ASGIApp]] = getattr(self._api, address.does)
-            answer = await does(request, **arguments)
+            answer = await address.handler(self._api, request, **arguments)
         if isinstance(answer, Response):
             await compress(request, answer)
         await answer(scope, receive, send)

@@ -28,10 +28,10 @@ from penstock.chat.service.limits import Retention, ServiceLimits
 from penstock.chat.service.push import Push
 from penstock.chat.service.service import Service
 from penstock.chat.store.protocol import clock
+from penstock.chat.web.api import Api
 from penstock.chat.web.app import make_app
 from penstock.chat.web.auth import TOKEN_VARIABLE, Logins, check_token, make_token, read_token
 from penstock.chat.web.broadcast import Watches
-from penstock.chat.web.handlers import Api
 from penstock.chat.web.metrics import Metrics
 from penstock.chat.web.push_api import SignedInSubscribers
 from penstock.chat.web.security import Security

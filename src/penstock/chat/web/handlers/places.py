@@ -1,0 +1,38 @@
+"""Handlers of what a new chat can have: agents, directories and nodes."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.chat.web import schemas
+from penstock.chat.web.api import Api
+from penstock.chat.web.errors import NO_STORE
+from penstock.chat.web.handlers.parts import json_response
+
+
+async def agents(api: Api, request: Request) -> Response:
+    """Return all agents."""
+    return json_response({"agents": await api.service.places.agents()})
+
+
+async def workspaces(api: Api, request: Request) -> Response:
+    """Return the directories in which agents may work."""
+    roots, recent = await api.service.places.workspaces()
+    return json_response(schemas.WorkspaceList(roots, recent))
+
+
+async def trust(api: Api, request: Request, body: schemas.Trust) -> Response:
+    """Trust a directory."""
+    return json_response(await api.service.places.trust(body.path, body.home))
+
+
+async def nodes(api: Api, request: Request) -> Response:
+    """Return the nodes; none if there is one machine."""
+    return json_response({"nodes": await api.service.this_node.elsewhere.nodes()})
+
+
+async def remove_node(api: Api, request: Request, node: str) -> Response:
+    """Remove a node that does not come back."""
+    await api.service.this_node.elsewhere.remove(node)
+    return Response(status_code=204, headers=NO_STORE)
