@@ -95,6 +95,35 @@ def test_the_models_of_ollama(own_server: Servers, devices: Devices, tmp_path: P
     assert [chat["model"] for chat in server.ask("GET", "/api/chats")["chats"]] == [MODELS[1]]
 
 
+def test_the_models_that_an_agent_lists(own_server: Servers, devices: Devices, tmp_path: Path) -> None:
+    """Once its field has the focus, the models of the agent are offered, and the levels of effort of the chosen one."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    efforts = [{"effort": name} for name in ("low", "high")]
+    deep = {"slug": "deep", "visibility": "list", "supported_reasoning_levels": efforts}
+    listed = json.dumps({"models": [deep, {**deep, "slug": "<b>odd</b>", "supported_reasoning_levels": []}]})
+    (programs / "codex").write_text(f"#!/bin/sh\n/bin/cat <<'END'\n{listed}\nEND\n", "utf-8")
+    (programs / "codex").chmod(0o755)
+    server = own_server(env=_without_agents(tmp_path, NOBODY) | {"PATH": str(programs)})
+    thread = Thread(devices(), server).enter()
+    field = thread.page.get_by_label("Model", exact=True)
+    offered = thread.page.locator("#new-models option")
+    expect(offered).to_have_count(0)
+    field.focus()
+    expect(offered).to_have_count(2)
+    assert offered.evaluate_all("all => all.map((it) => it.value)") == ["deep", "<b>odd</b>"]
+    effort = thread.page.get_by_label("Effort", exact=True)
+    field.fill("<b>odd</b>")
+    expect(effort).to_have_count(0)
+    field.fill("deep")
+    expect(effort).to_be_visible()
+    effort.select_option("high")
+    thread.say("hello")
+    expect(thread.turn(1)).to_be_visible(timeout=PATIENCE)
+    (chat,) = until(lambda: server.ask("GET", "/api/chats")["chats"])
+    assert (chat["agent"], chat["model"], chat["effort"]) == ("codex", "deep", "high")
+
+
 def test_agents_of_a_project_that_nobody_trusts(own_server: Servers, devices: Devices, tmp_path: Path) -> None:
     """They are greyed, with the reason; once the directory is trusted they can be chosen."""
     root = tmp_path / "project"

@@ -60,7 +60,7 @@ def _options(page: Page, label: str) -> list[str]:
 
 
 def _open_machines(page: Page) -> Locator:
-    page.get_by_role("button", name="More").click()
+    page.get_by_role("button", name="More", exact=True).click()
     page.get_by_role("menuitem", name="Machines").click()
     return page.get_by_role("dialog", name="Machines")
 

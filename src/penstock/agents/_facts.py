@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from penstock.adapter import Feature, Level, Limit, Longest
+from penstock.agents._models import ModelList
 from penstock.agents._project_files import ProjectFiles
 from penstock.events import Cause
 
@@ -230,6 +231,8 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Effect of each level, by route; those that a route cannot keep are left out, and rejected before the start."""
     efforts: tuple[str, ...] = ()
     """Levels of effort, the least first; () if the model decides which there are."""
+    models: ModelList | None = None
+    """Command that lists the models without a run; None if there is none."""
     profiles: bool = False
     """A name after a slash (`agent/NAME`) is a profile of the agent."""
     no_command: str = ""

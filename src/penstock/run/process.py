@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from penstock.errors import TransportError, UsageError
 from penstock.run import children
@@ -28,6 +28,8 @@ PYTHON = (sys.executable, "-I", "-S")
 """Words that start a file of Penstock without the user's packages, which takes half of the time."""
 GUARD = os.path.join(os.path.dirname(__file__), "guard.py")
 OPEN_PORTS = os.path.join(os.path.dirname(__file__), "open_ports.py")
+POLL_SECONDS = 0.1
+"""Seconds between two looks at whether a program is to be stopped."""
 KILL_ROUND_SECONDS = 0.005
 """Seconds between two searches for processes that a killed guard left behind."""
 
@@ -282,6 +284,53 @@ def _rest(process: Process) -> bytes:
     except BlockingIOError:
         pass
     return said
+
+
+def stdout_of(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    *,
+    seconds: float,
+    max_bytes: int,
+    confinement: Sequence[str] = (),
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> tuple[bytes, bool]:
+    """Return the beginning of a program's stdout, and whether a process of it could not be killed.
+
+    The program has no input. It ends by itself, or is killed after this time, at this size, or once `is_stopped`, which
+    is asked `POLL_SECONDS` apart.
+
+    Raises:
+        TransportError: no process can be started.
+    """
+    process = Process(argv, env, cwd, uuid.uuid4().hex, confinement=confinement)
+    process.close_fd(process.stdin)
+    said, end, is_ending = bytearray(), time.monotonic() + seconds, False
+    poll = select.poll()
+    for fd in (process.stdout, process.stderr, process.control):
+        poll.register(fd, select.POLLIN)
+    try:
+        has_more = True
+        while has_more and len(said) < max_bytes and time.monotonic() < end and not is_stopped():
+            for fd, _ in poll.poll(POLL_SECONDS * 1000):
+                if fd == process.control:
+                    process.read_reports()
+                    if process.gone:
+                        poll.unregister(fd)
+                elif data := os.read(fd, 65536):
+                    said += data if fd == process.stdout else b""
+                else:
+                    poll.unregister(fd)
+                    has_more = has_more and fd != process.stdout
+            if not is_ending and (process.exited is not None or process.failed is not None):
+                is_ending = True
+                process.signal("K")  # another process that it started may hold the pipe open
+    finally:
+        for fd in (process.stdout, process.stderr):
+            process.close_fd(fd)  # the guard forwards no more, and need not wait until somebody reads
+        process.end()
+    return bytes(said[:max_bytes]), process.has_left
 
 
 def marked(mark: str) -> list[int]:

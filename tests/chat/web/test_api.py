@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import platform
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +98,26 @@ def test_agents_are_told(client: httpx.Client) -> None:
     assert {"available", "route", "asks", "resumes"} < set(agents["claude"])
     assert agents["claude"]["available"] == agents["claude"]["installed"]
     assert agents["ollama"]["available"] or agents["ollama"]["reason"]
+
+
+def test_the_models_of_an_agent(own: Callable[..., Gateway], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program is asked once for several clients; an agent without a list has no models; others are not known."""
+    program, asked = tmp_path / "bin" / "codex", tmp_path / "asked"
+    program.parent.mkdir()
+    listed = {"slug": "m1", "visibility": "list", "supported_reasoning_levels": [{"effort": "low"}]}
+    text = json.dumps({"models": [listed, {**listed, "slug": "--evil"}]})
+    program.write_text(f"#!/bin/sh\necho x >>{asked}\necho '{text}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    gateway = own()
+    with gateway.client() as client, ThreadPoolExecutor(5) as threads:
+        path = "/api/agents/codex/models"
+        for answer in threads.map(lambda _: client.get(path), range(5)):
+            assert answer.json() == {"models": [{"name": "m1", "efforts": ["low"]}]}
+        assert asked.read_text() == "x\n"
+        for name in ("scripted", "claude", "acp"):
+            found = client.get(f"/api/agents/{name}/models")
+            assert refused(found) == (400, "invalid") if name == "acp" else found.json() == {"models": []}
 
 
 def test_directories_are_trusted_once(client: httpx.Client, shared: Gateway) -> None:
@@ -545,6 +567,7 @@ def test_the_page_of_the_docs_has_every_address() -> None:
         "/shares/ID": "/shares/{share}",
         "/runs/ID": "/runs/{run}",
         "/nodes/NAME": "/nodes/{node}",
+        "/agents/NAME": "/agents/{agent}",
     }
     ids |= {
         "/steps/N/": "/steps/{step}/",

@@ -17,6 +17,7 @@ from penstock.agents._facts import (
     npm,
 )
 from penstock.agents._hosts import OPENAI as OPENAI_HOSTS
+from penstock.agents._models import ModelList
 from penstock.agents._permissions import ACP, asks, edits, everything, reads
 from penstock.agents._project_files import AGENTS_MD, SKILLS, ProjectFiles
 from penstock.agents._variables import OPENAI
@@ -126,6 +127,7 @@ FACTS = AgentFacts(
     install=npm("@openai/codex"),
     tested="0.171.0",
     stream="codex exec --json",
+    models=ModelList(arguments=("debug", "models"), reader="codex.models:read"),
     variables=(*OPENAI, "CODEX_", "AZURE_OPENAI_"),
     hosts=OPENAI_HOSTS,
     other_output=OtherOutput(

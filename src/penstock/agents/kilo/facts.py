@@ -15,6 +15,7 @@ from penstock.agents._facts import (
     RouteFacts,
     npm,
 )
+from penstock.agents._models import ModelList
 from penstock.agents._permissions import EVERYTHING, own_settings
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
@@ -62,6 +63,7 @@ FACTS = AgentFacts(
     install=npm("@kilocode/cli"),
     tested="7.7.9",
     stream="kilo run --format json",
+    models=ModelList(arguments=("models", "--verbose"), reader="opencode.models:read"),
     variables=(*ANY_PROVIDER, "KILO_"),
     switches=GOOGLE_CLOUD,
     acp=AcpQuirks(called="kilo", marks_sub_agents=True, tool_name="pending title"),

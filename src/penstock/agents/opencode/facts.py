@@ -18,6 +18,7 @@ from penstock.agents._facts import (
     npm,
 )
 from penstock.agents._hosts import ANY_PROVIDER as ANY_HOSTS
+from penstock.agents._models import ModelList
 from penstock.agents._permissions import EVERYTHING, asks, edits, own_settings, reads
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
@@ -108,6 +109,7 @@ FACTS = AgentFacts(
     install=npm("opencode-ai"),
     tested="1.18.33",
     stream="opencode run --format json",
+    models=ModelList(arguments=("models", "--verbose"), reader="opencode.models:read"),
     variables=(*ANY_PROVIDER, "OPENCODE_"),
     hosts=(*ANY_HOSTS, "opencode.ai:443", "models.opencode.ai:443"),
     switches=GOOGLE_CLOUD,

@@ -11,6 +11,7 @@ from penstock.agents._facts import (
     npm,
 )
 from penstock.agents._hosts import ANY_PROVIDER as ANY_HOSTS
+from penstock.agents._models import ModelList
 from penstock.agents._permissions import everything, reads
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
@@ -52,6 +53,7 @@ FACTS = AgentFacts(
     install=npm("@earendil-works/pi-coding-agent"),
     tested="1.6.0",
     stream="pi --mode json",
+    models=ModelList(arguments=("--list-models",), reader="pi.models:read"),
     efforts=("off", "minimal", "low", "medium", "high", "xhigh"),
     variables=(*ANY_PROVIDER, "PI_"),
     hosts=ANY_HOSTS,

@@ -38,6 +38,12 @@ declare namespace Api {
     plan?: Array<PlanItem>;
   }
 
+  interface AgentModel {
+    name: string;
+    efforts?: Array<string>;
+    default_effort?: string;
+  }
+
   interface AgentView {
     name: string;
     installed: boolean;

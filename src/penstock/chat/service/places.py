@@ -6,6 +6,8 @@ import asyncio
 import os
 from collections.abc import Callable
 
+from penstock.agents._models import AgentModel
+from penstock.chat.service.agents.models import ModelLists
 from penstock.chat.service.agents.offered import Agents, AgentView, of_other_nodes
 from penstock.chat.service.agents.workspaces import Workspace, Workspaces
 from penstock.chat.service.nodes import ChatPlace
@@ -15,11 +17,19 @@ from penstock.chat.service.shared import Shared
 class Places:
     """Places of new chats. On several machines, a node without agents offers those of the others."""
 
-    def __init__(self, shared: Shared, agents: Agents, workspaces: Workspaces, used: Callable[[], list[str]]) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        agents: Agents,
+        models: ModelLists,
+        workspaces: Workspaces,
+        used: Callable[[], list[str]],
+    ) -> None:
         """Create it. `used` returns the directories of this node's chats, the one used last first."""
         self._shared = shared
         self._elsewhere = shared.this_node.elsewhere
         self._agents = agents
+        self._models = models
         self._workspaces = workspaces
         self._used = used
 
@@ -32,6 +42,16 @@ class Places:
         agents = await asyncio.to_thread(self._agents.listed)
         offered = await self._elsewhere.offered()
         return agents if offered is None else of_other_nodes(agents, offered.agents)
+
+    async def models(self, agent: str) -> list[AgentModel]:
+        """Return the models that an agent of this node lists; at a node without agents, none.
+
+        Raises:
+            NoSuchAgent: there is no agent of this name.
+            StoreFailed: the store cannot be read.
+        """
+        self._agents.require(agent)
+        return [] if await self._elsewhere.offered() is not None else await self._models.of(agent)
 
     async def workspaces(self) -> tuple[list[Workspace], list[Workspace]]:
         """Return the roots, and other directories that were used here or trusted recently.

@@ -99,6 +99,7 @@ class Service:
 
     def __init__(self, shared: Shared, starter: Starter, workspaces: Workspaces, sleep: Sleep) -> None:
         self.agents: Agents = starter.agents
+        self._models = starter.models
         self.limits: ServiceLimits = shared.limits
         self.counters: Counters = shared.counters
         self.store_state: StoreState = shared.store.state
@@ -113,7 +114,7 @@ class Service:
         self._scheduler = Scheduler(self._chats, shared.changed, shared.now, sleep)
         self._tasks: set[asyncio.Task[None]] = set()
         self.node: NodeWork = NodeWork(self._chats, shared, workspaces)
-        self.places: Places = Places(shared, self.agents, workspaces, self._used)
+        self.places: Places = Places(shared, self.agents, starter.models, workspaces, self._used)
         self._branches = Branches(shared, self._chats, self.attachments, self.places, self.agents)
         self._hidden: tuple[str, ...] = ()
         self._names = DirectoryNames()
@@ -172,6 +173,7 @@ class Service:
             hidden,
             limits.max_turn_seconds,
             folders=folders,
+            data=data,
         )
         webhooks = Webhooks(config.webhooks, url=url, now=now)
         shared = Shared(store, limits, starter.run, now, history, this_node, Slots(limits.max_runs), webhooks, folders)
@@ -199,6 +201,7 @@ class Service:
         for task in self._tasks:
             task.cancel()
         await self._chats.close()
+        self._models.close()
         await self._shared.webhooks.close()
         if self._shared.push is not None:
             await self._shared.push.close()

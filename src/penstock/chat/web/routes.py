@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from starlette.types import ASGIApp
 
+from penstock.agents._models import AgentModel
 from penstock.chat.history.activity import AgentActivity
 from penstock.chat.history.details import Details
 from penstock.chat.history.entries import AttachedFile
@@ -48,8 +49,8 @@ class Address(NamedTuple):
 
     method: str
     path: str
-    """Template of the path: `{browser}`, `{chat}`, `{attachment}`, `{share}` and `{run}` are ids, `{node}` is a name,
-    the others are numbers."""
+    """Template of the path: `{browser}`, `{chat}`, `{attachment}`, `{share}` and `{run}` are ids, `{node}` and
+    `{agent}` are names, the others are numbers."""
     right: Right
     """What the person who sends it needs."""
     handler: Handler
@@ -106,6 +107,8 @@ ADDRESSES = (
             (400,)),
     Address("GET", "/api/about", "signed in", server.about, "Description of this server", None, 200, schemas.About),
     Address("GET", "/api/agents", "signed in", places.agents, "The agents", None, 200, {"agents": list[AgentView]}),
+    Address("GET", "/api/agents/{agent}/models", "begin", places.agent_models, "The models that an agent lists", None,
+            200, {"models": list[AgentModel]}, (400,)),
     Address("GET", "/api/workspaces", "signed in", places.workspaces, "Directories for agents", None, 200,
             schemas.WorkspaceList),
     Address("POST", "/api/workspaces", "operate", places.trust, "Trust a directory", schemas.Trust, 200, Workspace,

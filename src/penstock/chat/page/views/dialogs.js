@@ -14,17 +14,19 @@ import {
 } from "../components/ui.js";
 import { api } from "../net/api.js";
 import { allowAndGoOn, changeChat, deleteChat, deleteSelected } from "../state/actions.js";
+import { effortsOf, usualEffort } from "../state/models.js";
 import { hasSound, notifying, setNotifying, setSound } from "../state/notifications.js";
 import { canPush, pushedFor, setPushedFor } from "../state/push.js";
 import { selected } from "../state/selection.js";
 import { signOut } from "../state/session.js";
-import { agentOf, chatOf, closeDialog, hasMachines, machineOf, openDialog } from "../state/store.js";
+import { agentOf, chatOf, closeDialog, hasMachines, machineOf, openDialog, state } from "../state/store.js";
 import { reachableUrl, SHORTCUTS } from "../text/copy.js";
 import { ago, money, oneLine, plural } from "../text/format.js";
 import { levelOf } from "../text/permissions.js";
 import { PictureDialog } from "./attachments.js";
 import { lazy } from "./lazy.js";
 import { Machines } from "./machines.js";
+import { ModelField, useModels } from "./model-field.js";
 import { Share } from "./share.js";
 
 const branch = () => import("./branch.js");
@@ -99,7 +101,9 @@ function Settings({ chat }) {
     if (Object.keys(changes).length) await changeChat(chat.id, changes);
   };
   const agent = agentOf(chat.agent);
-  const efforts = agent?.efforts ?? [];
+  const isHere = state.nodes.find((it) => it.name === chat.home)?.is_here ?? true;
+  const [models, loadModels] = useModels(chat.agent, isHere);
+  const efforts = effortsOf(models, model, agent?.efforts ?? []);
   const current = levelOf(agent, allow);
   const machine = machineOf(chat);
   const level = (/** @type {Api.Level} */ it) =>
@@ -121,24 +125,26 @@ function Settings({ chat }) {
       </label>
       <label class="row">
         <span>Model</span>
-        <input
+        <${ModelField}
+          id="models"
+          models=${models}
           value=${model}
           placeholder="The agent's own choice"
-          spellcheck=${false}
-          autocapitalize="off"
-          onInput=${withValue(setModel)}
+          onChange=${setModel}
+          onFocus=${loadModels}
         />
       </label>
       ${
-        (efforts.length > 0 || chat.effort) &&
+        (efforts.length > 0 || chat.effort || effort) &&
         html`<label class="row">
           <span>Effort</span>
           <input
             value=${effort}
             list="efforts"
-            placeholder="The agent's own choice"
+            placeholder=${usualEffort(models, model)}
             spellcheck=${false}
             autocapitalize="off"
+            onFocus=${loadModels}
             onInput=${withValue(setEffort)}
           />
           <datalist id="efforts">${efforts.map((it) => html`<option key=${it} value=${it}></option>`)}</datalist>

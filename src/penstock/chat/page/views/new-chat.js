@@ -14,12 +14,14 @@ import {
 } from "../components/ui.js";
 import { confirmLevel, startChat, trust } from "../state/actions.js";
 import { freeOf, isReady, machineFor, machinesOf, offerOf } from "../state/machines.js";
+import { effortsOf } from "../state/models.js";
 import { isReader } from "../state/people.js";
 import { readObject, writeObject } from "../state/storage.js";
 import { notKeptText, sentence } from "../text/copy.js";
 import { ago, base, oneLine } from "../text/format.js";
 import { chosenLevel } from "../text/permissions.js";
 import { Composer } from "./composer.js";
+import { ModelField, useModels } from "./model-field.js";
 import { Loading, Missing } from "./status-pages.js";
 
 /** @typedef {import("../state/attachments.js").Item} Item */
@@ -113,6 +115,10 @@ function Form({ about, nodes, offer, chosen, choose, isFirst }) {
   const machines = machinesOf(nodes);
   const [other, setOther] = useState("");
   const [model, setModel] = useState("");
+  const [chosenEffort, setEffort] = useState("");
+  const [listed, loadModels] = useModels(agent.name, machine?.is_here ?? true);
+  const efforts = effortsOf(listed, model, []); // those of a model that is known
+  const effort = efforts.includes(chosenEffort) ? chosenEffort : "";
   const [isBusy, error, run] = useAsync();
   const [given, setGiven] = useState(/** @type {{ text: string } | null} */ (null));
   useEffect(() => setModel(""), [agent.name, machine?.name]); // the model of one agent is none of another's
@@ -122,7 +128,14 @@ function Form({ about, nodes, offer, chosen, choose, isFirst }) {
   const send = async (/** @type {string} */ text, /** @type {unknown} */ _, /** @type {Item[]} */ items) => {
     if (!isKept && level && !(await confirmLevel(agent.name, wanted, level))) return false;
     const home = machine && { home: machine.name };
-    const chat = { agent: agent.name, cwd: path, allow, ...home, ...(model.trim() && { model: model.trim() }) };
+    const chat = {
+      agent: agent.name,
+      cwd: path,
+      allow,
+      ...home,
+      ...(model.trim() && { model: model.trim() }),
+      ...(effort && { effort }),
+    };
     const isStarted = (await run(() => startChat(chat, text, items))) === true;
     if (isStarted && cwd !== OTHER) remember({ agent: agent.name, cwd, level: wanted, home: machine?.name });
     return isStarted;
@@ -176,7 +189,15 @@ function Form({ about, nodes, offer, chosen, choose, isFirst }) {
             onChange=${(/** @type {string} */ value) => choose({ level: agent.allows.find((it) => it.allow === value)?.kind })}
           />
         <//>
-        <${Labelled} name="Model"><${Model} models=${agent.models} value=${model} onChange=${setModel} /><//>
+        <${Labelled} name="Model">
+          <${Model} offered=${agent.models} listed=${listed} value=${model} onChange=${setModel} onFocus=${loadModels} />
+        <//>
+        ${
+          efforts.length > 0 &&
+          html`<${Labelled} name="Effort">
+            <${Choice} label="Effort" value=${effort} options=${effortOptions(efforts)} onChange=${setEffort} />
+          <//>`
+        }
       </div>
       ${
         cwd === OTHER &&
@@ -322,24 +343,32 @@ function OtherDirectory({ value, roots, isChosen, onChange }) {
 /**
  * The model: one of those that the agent lists, or a name; without one the agent chooses.
  *
- * @param {{ models: string[] | undefined, value: string, onChange: (value: string) => void }} props
+ * @param {{ offered: string[] | undefined, listed: Api.AgentModel[], value: string, onChange: (value: string) => void,
+ *   onFocus: () => void }} props  `offered`: the only ones that there are; `listed`: those that the agent knows.
  */
-function Model({ models, value, onChange }) {
-  if (models?.length) {
-    const options = models.map((name) => ({ value: name, label: oneLine(name) }));
-    return html`<${Choice} label="Model" value=${value || models[0]} onChange=${onChange} options=${options} />`;
+function Model({ offered, listed, value, onChange, onFocus }) {
+  if (offered?.length) {
+    const options = offered.map((name) => ({ value: name, label: oneLine(name) }));
+    return html`<${Choice} label="Model" value=${value || offered[0]} onChange=${onChange} options=${options} />`;
   }
   return html`<label class="choice model">
     <span class="offscreen">Model</span>
-    <input
+    <${ModelField}
+      id="new-models"
+      models=${listed}
       value=${value}
       placeholder="The agent's own"
-      spellcheck=${false}
-      autocapitalize="off"
-      onInput=${withValue(onChange)}
+      onChange=${onChange}
+      onFocus=${onFocus}
     />
   </label>`;
 }
+
+/** The levels of effort of a model, after its own choice. @param {string[]} efforts */
+const effortOptions = (efforts) => [
+  { value: "", label: "Its own" },
+  ...efforts.map((it) => ({ value: it, label: oneLine(it) })),
+];
 
 /**
  * The agents that are there and cannot be started yet, and why; with a button where a directory has to be trusted.

@@ -8,29 +8,34 @@ agent that finds one may use it although the user pays by subscription.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from penstock.adapter import Feature
+from penstock.agents._models import AgentModel
 from penstock.agents.registry import AGENTS
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.agents.attached import NO_TOOLS_BYTES, AttachmentFolders, PlacedFile, given_files
+from penstock.chat.service.agents.models import ModelLists
 from penstock.chat.service.agents.offered import Agents
 from penstock.chat.service.agents.transcript import MAX_CHARS, with_transcript
 from penstock.chat.service.agents.workspaces import Workspaces
 from penstock.chat.service.media import TEXT
 from penstock.chat.store.rows import ChatRow
+from penstock.config.data import data_path
 from penstock.config.settings import FILE_NAME, Config
 from penstock.errors import UsageError
 from penstock.run import lifecycle
 from penstock.run.agent import Agent
 from penstock.run.inside import DEPTH, depth
 from penstock.run.launch import features_of
+from penstock.run.model_list import models_of
 from penstock.run.run import Run
 from penstock.run.sandbox import Surroundings
+from penstock.run.spec import RunSpec
 
 COMMON = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TMPDIR", "TMP", "TEMP", "TZ"}
@@ -71,13 +76,15 @@ class Starter:
         seconds: float | None = None,
         *,
         folders: AttachmentFolders,
+        data: Path | None = None,
     ) -> None:
         """Create the maker. `default_agent` is the agent of a chat for which none is named.
 
         `seconds`: time limit of each run; None for no limit. Time in which a person is asked does not count.
 
         `hidden` are files and directories of Penstock that confined agents do not see, besides the data directory.
-        `folders`: directories with the attachments of chats, of which they see that of their chat.
+        `folders`: directories with the attachments of chats, of which they see that of their chat. `data`: the data
+        directory; None: the default one.
 
         Raises:
             NoSuchAgent: there is no agent of this name.
@@ -91,6 +98,8 @@ class Starter:
         self._seconds = seconds
         self._hidden = tuple(hidden)
         self._folders = folders
+        self._data = data or data_path()
+        self.models: ModelLists = ModelLists(self._models)
 
     def run(
         self,
@@ -116,7 +125,6 @@ class Starter:
         reason = self.agents.blocked(chat.agent)
         if reason is not None:
             raise UsageError(f"{chat.agent} may not be started: {reason}")
-        adapter = self._config.agent(chat.agent).adapter
         features = self._features(chat.agent)
         given = given_files(
             chat.agent,
@@ -147,11 +155,31 @@ class Starter:
             max_cost=max_cost if "max_cost" in features else None,
             timeout=self._seconds,
             cwd=cwd,
-            environ=environment(chat.agent, self._environ, self._extra, adapter=adapter) | {DEPTH: str(below)},
+            environ=self._environment(chat.agent) | {DEPTH: str(below)},
             trust=self._trusts_configuration(),
             limits=self._limits,
             surroundings=Surroundings(auto="own", hidden=self._hidden, read_only=(str(self._folders.of(chat.id)),)),
         )
+
+    def _models(self, agent: str, is_stopped: Callable[[], bool]) -> list[AgentModel]:
+        """Return the models that the program of an agent lists. A level of effort is in them if its chats can have one.
+
+        Raises:
+            UsageError, AgentNotFound, TransportError, OSError: it cannot be asked.
+        """
+        spec = RunSpec(
+            agent=agent,
+            prompt="…",
+            environ=self._environment(agent),
+            trust=self._trusts_configuration(),
+            surroundings=Surroundings(auto="on", hidden=self._hidden),
+        )
+        found = models_of(spec, self._config, self._data, is_stopped)
+        levels = self.agents.efforts(agent)
+        return found if levels else [AgentModel(it.name) for it in found]
+
+    def _environment(self, agent: str) -> dict[str, str]:
+        return environment(agent, self._environ, self._extra, adapter=self._config.agent(agent).adapter)
 
     def _left(self, chat: ChatRow, prompt: str, attachments: Sequence[PlacedFile]) -> int:
         """Return the bytes that can be added to a prompt of a chat with its files."""

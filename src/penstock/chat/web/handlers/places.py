@@ -16,6 +16,11 @@ async def agents(api: Api, request: Request) -> Response:
     return json_response({"agents": await api.service.places.agents()})
 
 
+async def agent_models(api: Api, request: Request, agent: str) -> Response:
+    """Return the models that an agent lists."""
+    return json_response({"models": await api.service.places.models(agent)})
+
+
 async def workspaces(api: Api, request: Request) -> Response:
     """Return the directories in which agents may work."""
     roots, recent = await api.service.places.workspaces()
