@@ -121,7 +121,7 @@ def test_a_question_that_a_person_rejects_is_settled(workshop: Callable[[str], T
     thread.ended(1)
     expect(thread.turn(1).locator(".refused")).to_have_text(re.compile(r"^\s*You rejected .*README\.md\.\s*$"))
     expect(thread.turn(1).locator(".refused button")).to_have_count(0)
-    thread.turn(1).locator(".to-record").click()
+    thread.turn(1).locator(".to-record").press("Enter")
     call = thread.page.locator("[data-kind=call]")
     expect(call.locator(".kind")).to_have_text("Call, not allowed")
     expect(call.locator("h3").first).to_have_text("Changes that were proposed")
@@ -131,7 +131,7 @@ def test_details_show_edits_as_diffs(workshop: Callable[[str], Thread]) -> None:
     """The details have the diff of an edit, as proposed if it was not made, and the input behind it."""
     thread = workshop("qwen")
     thread.ask("edit")
-    thread.turn(1).locator(".to-record").click()
+    thread.turn(1).locator(".to-record").press("Enter")
     call = thread.page.locator("[data-kind=call]")
     expect(call.locator(".kind")).to_have_text("Call, failed")  # this wire has only the number of denied actions
     expect(call.locator("h3").first).to_have_text("Changes that were proposed")
@@ -146,7 +146,7 @@ def test_code_of_a_diff_is_not_broken_on_a_phone(workshop: Callable[..., Thread]
     """Each line of an edit is one line, which is scrolled; the page is no wider for it."""
     thread = workshop("qwen", viewport=NARROW)
     thread.ask("edit")
-    thread.turn(1).locator(".to-record").click()
+    thread.turn(1).locator(".to-record").press("Enter")
     lines = thread.page.locator(".diff-text")
     expect(lines.first).to_be_visible()
     assert len({round(height) for height in lines.evaluate_all("all => all.map((it) => it.offsetHeight)")}) == 1
@@ -157,7 +157,7 @@ def test_details_can_be_opened_at_once_or_be_of_failures_alone(workshop: Callabl
     """One button opens all that is folded, another folds it; a third leaves the calls that failed."""
     thread = workshop("qwen")
     thread.ask("edit")
-    thread.turn(1).locator(".to-record").click()
+    thread.turn(1).locator(".to-record").press("Enter")
     page = thread.page
     show, folds = page.get_by_role("group", name="What is shown"), page.locator(".items details")
     expect(folds.first).to_be_visible()
@@ -180,7 +180,7 @@ def test_details_show_a_sub_agent_below_its_call(workshop: Callable[[str], Threa
     """What a sub-agent did comes below the call that started it, however long the main agent went on meanwhile."""
     thread = workshop("qwen")
     thread.ask("delegate")
-    thread.turn(1).locator(".to-record").click()
+    thread.turn(1).locator(".to-record").press("Enter")
     items = thread.page.locator(".item")
     expect(items.first).to_be_visible()
     found = items.evaluate_all(

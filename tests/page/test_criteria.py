@@ -238,7 +238,7 @@ def test_s_g3_no_piece_of_a_thought_is_dropped_or_doubled(at: Open) -> None:
     """G3: the pieces that were never shown are whole, and once, in the record of the turn."""
     thread = at("thinking")
     thread.ask("think")
-    thread.turn(1).locator(".to-record").click()
+    thread.turn(1).locator(".to-record").press("Enter")
     expect(thread.page.locator("[data-kind=thinking] .thought")).to_have_text(thoughts("thinking")[0])
 
 

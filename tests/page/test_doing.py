@@ -252,7 +252,7 @@ def test_a_wrong_code_and_the_token(server: Server, devices: Callable[..., Devic
     page.get_by_label("Link or token").fill(server.token)
     page.get_by_role("button", name="Sign in").click()
     expect(page.locator(".start")).to_be_visible()
-    page.get_by_role("button", name="More").click()
+    page.get_by_role("button", name="More", exact=True).click()
     page.get_by_role("menuitem", name="Sign out").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     page.get_by_label("Link or token").fill(server.link())

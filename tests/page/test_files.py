@@ -132,7 +132,7 @@ def test_a_drop_where_nothing_is_written(at: Open) -> None:
     """The details of a turn have no field for a message; the browser stays there as well."""
     thread = at("quick")
     thread.ask("hello")
-    thread.turn(1).locator(".to-record").click()
+    thread.turn(1).locator(".to-record").press("Enter")
     expect(thread.page.locator(".record")).to_be_visible()
     assert give(thread.page, ".record", "dragover", PICTURE)
     assert give(thread.page, ".record", "drop", PICTURE)

@@ -92,7 +92,7 @@ def test_a_reply_that_means_harm(at: Open) -> None:
     thread.page.reload()
     thread.ready()
     is_harmless(thread, ".turn[data-turn='1'] .answer .prose")
-    thread.turn(1).locator(".to-record").click()
+    thread.turn(1).locator(".to-record").press("Enter")
     expect(thread.page.locator("[data-kind=text] .prose")).to_contain_text("END-OF-REPLY")
     assert thread.page.locator(".items .prose").evaluate(HARM) == []
 
@@ -114,13 +114,13 @@ def test_a_prompt_of_html_and_escapes(at: Open, server: Server) -> None:
     """A prompt is shown as it was written: in the thread, in the list, as the title, in the record."""
     thread = at("quick")
     thread.ask(PROMPT)
-    for place in (".turn .asked", ".head-text", ".entries"):
+    for place in (".turn .prompt", ".head-text", ".entries"):
         is_harmless(thread, place)
     expect(thread.turn(1).locator(".prompt")).to_contain_text("<script>window.hurt='prompt'</script>")
     expect(thread.turn(1).locator(".prompt")).to_contain_text("**not bold** [link](javascript:alert(1))")
     expect(thread.page.get_by_role("heading", level=1)).to_contain_text("<img src=x", timeout=PATIENCE)
     assert INVISIBLE.search(thread.page.title()) is None
-    thread.turn(1).locator(".to-record").click()
+    thread.turn(1).locator(".to-record").press("Enter")
     expect(thread.page.locator(".record-prompt")).to_contain_text("<img src=x")
     is_harmless(thread, ".record-prompt")
 
@@ -202,7 +202,7 @@ def test_a_part_that_fails_fails_alone(at: Open, name: str) -> None:
     thread.device.allow("broken")
     thread.page.evaluate(BREAK.get(name, BREAK["reply"]))
     if name == "record":
-        thread.turn(1).locator(".to-record").click()
+        thread.turn(1).locator(".to-record").press("Enter")
         expect(thread.page.locator(".items pre, .items [data-raw]").first).to_be_visible()
         thread.page.get_by_role("link", name="Back to the chat").click()
         thread.ready()

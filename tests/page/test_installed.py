@@ -53,7 +53,7 @@ def test_the_page_is_installed_and_called(own_server: Callable[..., Server], dev
         stored = json.loads((server.data / "browsers.json").read_text("utf-8"))["browsers"]
         return [it["push"] for it in stored if it["push"] and it["push"]["endpoint"]]
 
-    page.get_by_role("button", name="More").first.press("Enter")
+    page.get_by_role("button", name="More", exact=True).press("Enter")
     page.get_by_role("menuitem", name="Notifications").press("Enter")
     asks = page.get_by_role("checkbox", name="When a chat of yours asks you")
     asks.press("Space")

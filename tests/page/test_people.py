@@ -46,7 +46,8 @@ def test_people_see_who_wrote_and_what_they_may_do(
     expect(ben.locator("textarea, .button")).to_have_count(0)
 
     settings, place, end = ["Rename and settings", "Heartbeat"], ["Pin", "Archive"], ["Share a link", "Delete"]
-    assert menu_of(ana) == [*settings, *place, "Share with the team", "Save as a file", *end]
+    ways_out = ["Open in a terminal", "Save as a file"]
+    assert menu_of(ana) == [*settings, *place, "Share with the team", *ways_out, *end]
     ana.get_by_role("button", name="Chat menu").click()
     ana.get_by_role("menuitem", name="Share with the team").click()
     expect(ana.locator(".head-text p")).to_contain_text("team", timeout=PATIENCE)

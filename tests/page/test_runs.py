@@ -105,7 +105,7 @@ def test_a_document_is_answered_before_the_eyes(server: Server, devices: Callabl
     server.gate.touch()
     expect(second).to_have_attribute("data-state", "completed")
     thread.join()
-    second.locator(".to-record").click()
+    second.locator(".to-record").press("Enter")
     expect(page.locator("#record-title")).to_have_text("Details of turn 2")
     expect(page.locator('.item[data-kind="text"]')).to_have_count(1)
     page.get_by_role("link", name="Back").click()

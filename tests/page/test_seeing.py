@@ -125,7 +125,7 @@ def _refused(stage: Stage) -> Page:
 
 def _record_diff(stage: Stage) -> Page:
     page = _refused(stage)
-    page.locator(".to-record").click()
+    page.locator(".to-record").press("Enter")
     expect(page.locator(".item .diff")).to_be_visible()
     return page
 
@@ -176,7 +176,7 @@ def _cut(stage: Stage) -> Page:
 def _record(stage: Stage) -> Page:
     thread = stage.at("thinktools")
     thread.ask("Look around, and think.")
-    thread.turn(1).locator(".to-record").click()
+    thread.turn(1).locator(".to-record").press("Enter")
     thread.page.locator("[data-kind=call] summary").click()
     return thread.page
 

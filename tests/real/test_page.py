@@ -80,7 +80,7 @@ def test_a_real_agent_in_a_real_browser(stage: Stage) -> None:
     thread.ended(3)
     assert thread.words(3).strip() == scenarios.history(["tools", "slow", "history"])
 
-    thread.turn(1).locator(".to-record").click()
+    thread.turn(1).locator(".to-record").press("Enter")
     expect(page.locator("[data-kind=call]")).to_have_count(2, timeout=PATIENCE)
     expect(page.locator("[data-kind=text]")).to_contain_text(["I will look", "Now I write", "All done"])
 
