@@ -17,7 +17,7 @@ from pathlib import Path
 
 from penstock.chat.store.postgres.migrate import migrate
 
-STARTS = 30.0
+STARTS = 120.0
 """Seconds in which the server starts on a machine that is busy."""
 
 PR_SET_PDEATHSIG = 1
