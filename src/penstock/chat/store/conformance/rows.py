@@ -18,7 +18,7 @@ async def chats_are_rows(make: Open, chat: str) -> None:
     async with make() as store:
         for row in (chat_row(chat), full, chat_row(f"{chat}-c")):
             await store.create_chat(row)
-        await raises(UsageError, store.create_chat(chat_row(chat)))
+        await raises(UsageError, store.create_chat(chat_row(chat, title="another")))
         await store.append(chat, [b"1"], after=0, at=1, turns=[turn_row(1)])
         await store.update_chat(chat, ChatChanges(title="new"))
     async with make() as store:
