@@ -68,7 +68,9 @@ def test_edited_in_a_new_chat_and_asked_of_another_agent(at: Open) -> None:
     dialog = page.get_by_role("dialog", name="Ask another agent")
     dialog.get_by_role("radio", name=re.compile("^whole")).check()
     shot(thread, "branch-ask")
-    dialog.get_by_role("button", name="Ask", exact=True).press("Enter")
+    ask = dialog.get_by_role("button", name="Ask", exact=True)
+    expect(ask).to_be_enabled()  # what can be chosen has been read
+    ask.press("Enter")
     other = moved_on(thread)
     thread.ended(1)
     assert server.ask("GET", f"/api/chats/{other}")["agent"] == "whole"

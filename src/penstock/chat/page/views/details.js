@@ -64,7 +64,8 @@ function TurnDetails({ place, id, turn }) {
   // A turn that was still running is read again once it is over.
   const isFinalized = useThread()?.chat.turns.find((it) => it.turn === turn)?.finalized;
   useEffect(() => {
-    if (!isFinalized || !details || details.whole) return undefined;
+    const isCurrent = details?.whole && details.turn.finalized; // its end may come between the turn and its events
+    if (!isFinalized || !details || isCurrent) return undefined;
     const timer = setTimeout(load, AGAIN_MS);
     return () => clearTimeout(timer);
   }, [isFinalized, details]);
