@@ -97,15 +97,21 @@ def test_a_program_that_cannot_be_asked(error: Exception) -> None:
     asyncio.run(script())
 
 
+async def many(asked: Asked, lists: ModelLists) -> list[asyncio.Task[list[AgentModel]]]:
+    """Ask for the models of many agents, and wait until as many programs are asked as may be at once."""
+    waiting = [asyncio.create_task(lists.of(f"a{it}")) for it in range(3 * MAX_ASKED)]
+    while asked.at_once < MAX_ASKED:
+        await asyncio.sleep(0.005)
+    return waiting
+
+
 def test_few_programs_are_asked_at_once() -> None:
     """Many names take few threads, and each gets its answer."""
 
     async def script() -> None:
         asked = Asked()
         lists = ModelLists(asked)
-        waiting = [asyncio.create_task(lists.of(f"a{it}")) for it in range(3 * MAX_ASKED)]
-        while asked.at_once < MAX_ASKED:
-            await asyncio.sleep(0.005)
+        waiting = await many(asked, lists)
         asked.go.set()
         assert await asyncio.gather(*waiting) == [MODELS] * len(waiting)
         assert asked.most == MAX_ASKED
@@ -120,9 +126,7 @@ def test_a_server_that_ends() -> None:
     async def script() -> None:
         asked = Asked()
         lists = ModelLists(asked)
-        waiting = [asyncio.create_task(lists.of(f"a{it}")) for it in range(3 * MAX_ASKED)]
-        while asked.at_once < MAX_ASKED:
-            await asyncio.sleep(0.005)
+        waiting = await many(asked, lists)
         lists.close()
         await asyncio.wait(waiting, timeout=60)
         assert all(it.done() for it in waiting)
