@@ -52,6 +52,33 @@ def test_a_gateway_offers_what_other_nodes_have(cluster: Cluster) -> None:
     assert offered["quick"]
 
 
+UNHURRIED = """
+import asyncio, sys
+from penstock.chat.cluster.nodes import Lease
+from penstock.cli.main import main
+
+hold = Lease.hold
+
+async def later(self):
+    await asyncio.sleep(4)
+    await hold(self)
+
+Lease.hold = later
+sys.exit(main())
+"""
+"""A node that renews its lease for the first time seconds after it answers, as on a busy disk."""
+
+
+def test_a_node_is_described_before_it_answers(cluster: Cluster) -> None:
+    """Whoever asks a gateway as soon as a node answers is offered that node."""
+    gateway = cluster.machine("b", works=False)
+    program = cluster.folder / "unhurried.py"
+    program.write_text(UNHURRIED)
+    home = cluster.machine("a", program=program, waits=False)
+    until(home.answers)
+    assert gateway.get("/api/workspaces")["roots"] == [{"path": str(home.work), "trusted": False}]
+
+
 def test_a_name_belongs_to_one_process(cluster: Cluster) -> None:
     """A second process with the name of a node waits for the end of its lease, and then names the one that has it."""
     one = cluster.machine("a", works=False)

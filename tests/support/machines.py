@@ -56,6 +56,7 @@ class Cluster:
         url: str | None = None,
         environ: Mapping[str, str] = EMPTY,
         program: Path | None = None,
+        waits: bool = True,
     ) -> Machine:
         """Make a machine, and start it. `works`: agents work there; otherwise it only serves the page.
 
@@ -67,7 +68,7 @@ class Cluster:
         if program is not None:
             made.command = [sys.executable, str(program)]
         self.machines.append(made)
-        made.start()
+        made.start(waits=waits)
         return made
 
     def runs(self) -> list[dict[str, Any]]:
@@ -169,7 +170,7 @@ class Machine:
             until(self.answers, f"the machine {self.name} answers")
             if self._works:
                 self.post("/api/workspaces", {"path": str(self.work)})
-                until(lambda: str(self.work) in self.about()["trusted"], "the others know what is trusted")
+                until(self._is_offered, "the others know its directories and agents")
 
     def answers(self) -> bool:
         """Whether it answers."""
@@ -180,6 +181,10 @@ class Machine:
                 return client.get("/healthz").status_code == 200
         except httpx.TransportError:
             return False
+
+    def _is_offered(self) -> bool:
+        about = self.about()  # the trusted directories are read from their table, the rest is what it published itself
+        return str(self.work) in about["trusted"] and str(self.work) in about["roots"] and "quick" in about["agents"]
 
     def about(self) -> dict[str, Any]:
         """What it says of itself to the others."""

@@ -70,9 +70,10 @@ class Member:
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def start(self, service: Service) -> None:
-        """Describe this node to the others, and begin to work on its jobs."""
+        """Describe this node to the others, before it answers anybody, and begin to work on its jobs."""
         self._busy = lambda: service.node.busy
         await self._describe(service)
+        await self._lease.publish()
         self._running = asyncio.create_task(self._run(service))
         self._running.add_done_callback(_log_failure)
 

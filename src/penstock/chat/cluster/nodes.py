@@ -104,6 +104,10 @@ class Lease:
             await asyncio.sleep(max(0.0, min(pause, self._until - seconds())))
         self.incarnation = None
 
+    async def publish(self) -> None:
+        """Publish the description of this process to the others; without an effect if the database is away."""
+        await self._renew()
+
     async def leave(self) -> None:
         """End the lease, so that others need not wait.
 
