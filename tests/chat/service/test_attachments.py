@@ -155,7 +155,7 @@ def test_old_turns_take_their_files_along(home: Home) -> None:
                 await home.settled(service, made.id)
                 await service.attachments.remove(made.id, file.id)
                 assert (await service.attachments.find(made.id, file.id))[0] == file
-            await service.retain(Retention(max_bytes=15_000))
+            await service.old_turns.drop(Retention(max_bytes=15_000))
             assert [view.turn for view in (await service.turns(made.id))[0]] == [2]
             with pytest.raises(NoSuchAttachment):
                 await service.attachments.find(made.id, files[0])

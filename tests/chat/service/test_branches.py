@@ -242,7 +242,7 @@ def test_turns_that_were_dropped_are_named_as_left_out(home: Home) -> None:
     async def chat() -> None:
         async with home.service() as service:
             old = await said(home, service, "one", "two", "three")
-            await service.retain(Retention(max_age_ms=None, max_bytes=1))
+            await service.old_turns.drop(Retention(max_age_ms=None, max_bytes=1))
             left, _ = await service.turns(old)
             assert [it.turn for it in left] == [3]
             with pytest.raises(NoSuchTurn):

@@ -524,7 +524,7 @@ def test_old_turns_are_dropped_whole(home: Home) -> None:
                 await home.settled(service, made.id)
             last = (await store.read(made.id)).last
             retention = Retention(max_age_ms=1500)
-            trimmed = await service.retain(retention)
+            trimmed = await service.old_turns.drop(retention)
             turns, earlier = await service.turns(made.id)
             assert [turn.turn for turn in turns] == [3, 4]
             assert not earlier
@@ -532,7 +532,7 @@ def test_old_turns_are_dropped_whole(home: Home) -> None:
                 await store.read(made.id)
             assert turns[0].first == told.value.first == trimmed[made.id] + 1
             time[0] += 100_000
-            await service.retain(retention)
+            await service.old_turns.drop(retention)
             assert [turn.turn for turn in (await service.turns(made.id))[0]] == [4]
             assert [type(row.what) for row in (await service.turn(made.id, 4))[1]][:2] == [Prompted, TurnBegan]
             with pytest.raises(NoSuchTurn):

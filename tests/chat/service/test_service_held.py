@@ -69,8 +69,8 @@ def test_a_stop_holds_the_queue_until_it_is_released(home: Home) -> None:
             assert await states(service, id) == [("completed", False), *[("queued", True)] * 3]
             assert service.chat(id).held == 3
             (home.folder / "go").touch()
-            assert await service.release(id) == [2, 3, 4]
-            assert await service.release(id) == []
+            assert await service.queue.release(id) == [2, 3, 4]
+            assert await service.queue.release(id) == []
             turns = await home.settled(service, id)
             assert [turn.outcome for turn in turns] == ["cancelled", "ok", "ok", "ok"]
             assert service.chat(id).held == 0
@@ -147,7 +147,7 @@ def test_a_stop_at_a_question_holds_the_queue(home: Home) -> None:
             await over(service, made.id, 1)
             await asyncio.sleep(QUIET_SECONDS)
             assert (await states(service, made.id))[1] == ("queued", True)
-            assert await service.release(made.id) == [2]
+            assert await service.queue.release(made.id) == [2]
             turns = await home.settled(service, made.id)
             assert turns[1].began_at is not None
         home.judge(await home.rows(made.id))

@@ -54,8 +54,8 @@ def test_an_edited_and_moved_queue_runs_as_it_was_left(home: Home) -> None:
     async def first() -> str:
         async with home.service() as service:
             id = await filled(service, "second", "third", "fourth")
-            await service.edit(id, 3, "third, edited", edits=0)
-            await service.move(id, [2, 3, 4], [4, 3, 2])
+            await service.queue.edit(id, 3, "third, edited", edits=0)
+            await service.queue.move(id, [2, 3, 4], [4, 3, 2])
             await service.prompt(id, "fifth")
             assert await order(service, id) == [1, 4, 3, 2, 5]
             await service.stop(id, 1)
@@ -65,7 +65,7 @@ def test_an_edited_and_moved_queue_runs_as_it_was_left(home: Home) -> None:
     async def second(id: str) -> None:
         (home.folder / "go").touch()
         async with home.service() as service:
-            await service.release(id)
+            await service.queue.release(id)
             await home.settled(service, id)
             shown = (await service.turns(id))[0]
             assert [turn.turn for turn in shown if turn.began_at] == [1, 3, 2, 5]
@@ -85,14 +85,15 @@ def test_two_at_once(home: Home) -> None:
         async with home.service() as service:
             id = await filled(service, "second", "third")
             results = await asyncio.gather(
-                *(service.edit(id, 2, text, edits=0) for text in ("by one", "by the other")), return_exceptions=True
+                *(service.queue.edit(id, 2, text, edits=0) for text in ("by one", "by the other")),
+                return_exceptions=True,
             )
             assert results[0] is None
             assert isinstance(results[1], Conflicting)
-            await service.edit(id, 2, "by one", edits=0)  # it has this text: a repeated request does no harm
+            await service.queue.edit(id, 2, "by one", edits=0)  # it has this text: a repeated request does no harm
             results = await asyncio.gather(
-                *(service.move(id, [2, 3], [3, 2]) for _ in range(2)),
-                service.move(id, [2, 3], [2, 3]),
+                *(service.queue.move(id, [2, 3], [3, 2]) for _ in range(2)),
+                service.queue.move(id, [2, 3], [2, 3]),
                 return_exceptions=True,
             )
             assert results[:2] == [None, None]
@@ -101,7 +102,7 @@ def test_two_at_once(home: Home) -> None:
             await service.stop(id)
             await home.settled(service, id)
             with pytest.raises(Conflicting, match="no longer waits"):
-                await service.edit(id, 2, "too late", edits=1)
+                await service.queue.edit(id, 2, "too late", edits=1)
         rows = [row.what for row in await home.rows(id)]
         assert [it for it in rows if isinstance(it, Edited | Moved)] == [Edited(2, "by one"), Moved([3, 2])]
         assert home.asked() == ["first"]
@@ -118,8 +119,8 @@ def test_a_message_in_the_name_of_another_person(home: Home) -> None:
             id = await filled(service)
             await service.prompt(id, "Ana's", person="ana")
             with pytest.raises(NotAllowed, match="ana's"):
-                await service.edit(id, 2, "delete everything", edits=0, person="bob")
-            await service.edit(id, 2, "Ana's own", edits=0, person="ana")
+                await service.queue.edit(id, 2, "delete everything", edits=0, person="bob")
+            await service.queue.edit(id, 2, "Ana's own", edits=0, person="ana")
             await service.stop(id)
             await home.settled(service, id)
 
@@ -160,19 +161,19 @@ def test_sent_now_stops_only_what_was_seen(home: Home) -> None:
             with pytest.raises(Conflicting, match="turn 1 runs"):
                 await service.prompt(id, "now", now=True, stops=7)
             with pytest.raises(Conflicting, match="turn 1 runs"):
-                await service.send_now(id, 3)
+                await service.queue.send_now(id, 3)
             assert service.chat(id).turns == 3
-            await service.send_now(id, 3, stops=1)
-            await service.send_now(id, 3, stops=1)  # once more does nothing more
+            await service.queue.send_now(id, 3, stops=1)
+            await service.queue.send_now(id, 3, stops=1)  # once more does nothing more
             async with asyncio.timeout(PATIENCE):
                 while not (await service.turns(id))[0][1].reply:
                     await asyncio.sleep(STEP)
             with pytest.raises(Conflicting, match="no longer waits"):
-                await service.send_now(id, 3, stops=1)
+                await service.queue.send_now(id, 3, stops=1)
             with pytest.raises(Conflicting, match="turn 3 runs"):
-                await service.send_now(id, 2, stops=1)
+                await service.queue.send_now(id, 2, stops=1)
             await service.stop(id, 3)
-            await service.send_now(id, 2, stops=3)  # also what a stop holds back
+            await service.queue.send_now(id, 2, stops=3)  # also what a stop holds back
             await over(service, id, 3)
             (home.folder / "go").touch()
             turns = await home.settled(service, id)

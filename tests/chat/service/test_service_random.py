@@ -41,17 +41,17 @@ async def step(service: Service, chance: random.Random, asked: set[str]) -> None
             asked.add(id)
         elif what == "edit" and turns:
             turn = chance.choice(turns)
-            await service.edit(id, turn.turn, chance.choice(PROMPTS), edits=turn.edits)
+            await service.queue.edit(id, turn.turn, chance.choice(PROMPTS), edits=turn.edits)
         elif what == "move" and waiting:
-            await service.move(id, waiting, chance.sample(waiting, len(waiting)))
+            await service.queue.move(id, waiting, chance.sample(waiting, len(waiting)))
         elif what == "send now" and waiting:
-            await service.send_now(id, chance.choice(waiting), stops=running)
+            await service.queue.send_now(id, chance.choice(waiting), stops=running)
         elif what == "stop":
             await service.stop(id)
         elif what == "stop one" and turns:
             await service.stop(id, chance.choice(turns).turn)
         elif what == "release":
-            await service.release(id)
+            await service.queue.release(id)
         elif what == "answer":
             questions = [turn.question for turn in turns if turn.question is not None]
             if questions:

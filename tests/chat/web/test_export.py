@@ -10,7 +10,7 @@ import pytest
 from served import Gateway
 from waiting import until
 
-from penstock.chat.service.service import Service
+from penstock.chat.service.log.chat_log import ChatLog
 from penstock.chat.store.protocol import StoreFailed
 from penstock.events import RunEnded
 
@@ -55,17 +55,17 @@ def test_all_turns_are_in_it(client: httpx.Client, shared: Gateway, monkeypatch:
     """Each once and in order, however many are read at once; one whose steps cannot be read says why."""
     chat = shared.chat()
     asked(client, chat, *(f"prompt {number}" for number in range(7)))
-    monkeypatch.setattr("penstock.chat.service.service.EXPORTED_TURNS", 3)
+    monkeypatch.setattr("penstock.chat.service.exports.EXPORTED_TURNS", 3)
     text = client.get(f"/api/chats/{chat}/export").text
     assert [line for line in text.splitlines() if line.startswith("> prompt")] == [f"> prompt {n}" for n in range(7)]
-    turn = Service.turn
+    turn = ChatLog.turn
 
-    async def failing(self: Service, id: str, number: int) -> Any:
+    async def failing(self: ChatLog, number: int) -> Any:
         if number == 2:
             raise StoreFailed("the disk is gone")
-        return await turn(self, id, number)
+        return await turn(self, number)
 
-    monkeypatch.setattr(Service, "turn", failing)
+    monkeypatch.setattr(ChatLog, "turn", failing)
     text = client.get(f"/api/chats/{chat}/export?details=1").text
     assert text.count("*The steps: they cannot be read: the disk is gone") == 1
     assert text.count("### Steps") == 6
@@ -77,14 +77,14 @@ def test_a_program_that_has_not_ended_is_named(
     """Steps of a turn that is complete while its program still runs say so: nothing was lost of them."""
     chat = shared.chat()
     asked(client, chat, "Hello")
-    turn = Service.turn
+    turn = ChatLog.turn
 
-    async def lingering(self: Service, id: str, number: int) -> Any:
-        view, rows = await turn(self, id, number)
+    async def lingering(self: ChatLog, number: int) -> Any:
+        view, rows = await turn(self, number)
         assert isinstance(rows[-1].what, RunEnded)
         return view, rows[:-1]
 
-    monkeypatch.setattr(Service, "turn", lingering)
+    monkeypatch.setattr(ChatLog, "turn", lingering)
     text = client.get(f"/api/chats/{chat}/export?details=1").text
     assert "*The steps: the agent's program has not ended yet*" in text
     assert "no longer kept" not in text
@@ -96,14 +96,14 @@ def test_a_file_that_is_cut_off_does_not_look_whole(
     """If turns cannot be read any more, the connection breaks before the end of the file."""
     chat = shared.chat()
     asked(client, chat, "one", "two")
-    monkeypatch.setattr("penstock.chat.service.service.EXPORTED_TURNS", 1)
-    turns = Service.turns
+    monkeypatch.setattr("penstock.chat.service.exports.EXPORTED_TURNS", 1)
+    turns = ChatLog.turns
 
-    async def failing(self: Service, id: str, **more: Any) -> Any:
-        if more["before"] > 2:
+    async def failing(self: ChatLog, before: int | None, limit: int) -> Any:
+        if before is not None and before > 2:
             raise StoreFailed("the disk is gone")
-        return await turns(self, id, **more)
+        return await turns(self, before, limit)
 
-    monkeypatch.setattr(Service, "turns", failing)
+    monkeypatch.setattr(ChatLog, "turns", failing)
     with pytest.raises(httpx.RemoteProtocolError):
         client.get(f"/api/chats/{chat}/export?form=html")

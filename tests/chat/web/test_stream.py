@@ -513,7 +513,7 @@ def test_a_chat_that_was_trimmed_is_told_from_what_is_left(own: Callable[..., Ga
         return {chat: views[1]["last"]}
 
     gateway.store.list_expired = expired  # type: ignore[method-assign]
-    assert gateway.call(gateway.service.retain(Retention(max_bytes=1))) == {chat: views[1]["last"]}
+    assert gateway.call(gateway.service.old_turns.drop(Retention(max_bytes=1))) == {chat: views[1]["last"]}
     viewer = as_told(gateway, chat)
     assert [*viewer.turns][-1] == 3
     assert viewer.turns[3]["message"] == views[2]["message"]

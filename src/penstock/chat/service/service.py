@@ -6,10 +6,9 @@ It runs in one event loop. Clients see only data that is in the store.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,11 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from penstock.adapter import Allow
-from penstock.chat.errors import Conflicting, Invalid, NoSuchChat, NoSuchTurn
+from penstock.chat.errors import Conflicting, Invalid, NoSuchChat
 from penstock.chat.history.activity import AgentActivity
-from penstock.chat.history.details import details_of
 from penstock.chat.history.entries import OWNER, Numbered
-from penstock.chat.history.export.parts import TurnToExport, is_exported
 from penstock.chat.history.frames import TurnView
 from penstock.chat.people.spending import DailySpending
-from penstock.chat.service import files
 from penstock.chat.service.agents.attached import FOLDER, AttachmentFolders
 from penstock.chat.service.agents.launch import Starter
 from penstock.chat.service.agents.offered import Agents
@@ -32,6 +28,7 @@ from penstock.chat.service.agents.terminal import TerminalLines, terminal_lines
 from penstock.chat.service.agents.workspaces import Workspaces
 from penstock.chat.service.attachments import Attachments
 from penstock.chat.service.branches import Branch, Branches
+from penstock.chat.service.chat_files import ChatFiles
 from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.chats.chat_view import ChatView, view_of
 from penstock.chat.service.chats.chats import Chats
@@ -40,13 +37,15 @@ from penstock.chat.service.chats.heartbeats import Scheduler, checked
 from penstock.chat.service.chats.indexing import Indexer
 from penstock.chat.service.chats.search import PAGE_HITS, Search, SearchResult
 from penstock.chat.service.counters import Counters
-from penstock.chat.service.files import DirectoryNames, FileNames, FileView
-from penstock.chat.service.limits import RETAIN_SECONDS, Retention, ServiceLimits
+from penstock.chat.service.exports import Exports
+from penstock.chat.service.limits import Retention, ServiceLimits
 from penstock.chat.service.log.chat_log import ChatLog
 from penstock.chat.service.node_work import NodeWork
 from penstock.chat.service.nodes import ThisNode
 from penstock.chat.service.places import Places
 from penstock.chat.service.push import Push
+from penstock.chat.service.queue import Queue
+from penstock.chat.service.retention import OldTurns
 from penstock.chat.service.shared import Shared
 from penstock.chat.service.shares import Shares
 from penstock.chat.service.slots import Slots
@@ -69,7 +68,7 @@ from penstock.chat.service.validation import (
 )
 from penstock.chat.service.webhooks import Webhooks
 from penstock.chat.store.costs import CostGroup
-from penstock.chat.store.protocol import ChatStore, StoreFailed, Trimmed, clock
+from penstock.chat.store.protocol import ChatStore, StoreFailed, clock
 from penstock.chat.store.rows import ChatChanges, ChatRow, Heartbeat, Visibility
 from penstock.chat.store.search import MAX_KEY, Reader
 from penstock.chat.store.state import StoreState
@@ -78,9 +77,6 @@ from penstock.config.settings import Config
 from penstock.errors import UsageError
 from penstock.run import lifecycle
 from penstock.run.history import History
-
-EXPORTED_TURNS = 100
-"""Number of turns that are read at once for a file."""
 
 Sleep = Callable[[float], Awaitable[None]]
 """Function that waits for a number of seconds."""
@@ -97,7 +93,9 @@ def everything(chat: ChatRow) -> bool:
 class Service:
     """Service of the chats. Create it with `Service.open`; it does not own the store that it gets."""
 
-    def __init__(self, shared: Shared, starter: Starter, workspaces: Workspaces, sleep: Sleep) -> None:
+    def __init__(
+        self, shared: Shared, starter: Starter, workspaces: Workspaces, sleep: Sleep, hidden: tuple[str, ...] = ()
+    ) -> None:
         self.agents: Agents = starter.agents
         self._models = starter.models
         self.limits: ServiceLimits = shared.limits
@@ -116,8 +114,10 @@ class Service:
         self.node: NodeWork = NodeWork(self._chats, shared, workspaces)
         self.places: Places = Places(shared, self.agents, starter.models, workspaces, self._used)
         self._branches = Branches(shared, self._chats, self.attachments, self.places, self.agents)
-        self._hidden: tuple[str, ...] = ()
-        self._names = DirectoryNames()
+        self.queue: Queue = Queue(shared, self._chats)
+        self.files: ChatFiles = ChatFiles(self._chats, self.this_node, hidden)
+        self.exports: Exports = Exports(self._chats)
+        self.old_turns: OldTurns = OldTurns(shared.store, self._chats, shared.now, sleep)
 
     @classmethod
     async def open(
@@ -178,8 +178,7 @@ class Service:
         webhooks = Webhooks(config.webhooks, url=url, now=now)
         shared = Shared(store, limits, starter.run, now, history, this_node, Slots(limits.max_runs), webhooks, folders)
         shared.spending, shared.push = spending or DailySpending(), push
-        service = cls(shared, starter, workspaces, sleep)
-        service._hidden = hidden
+        service = cls(shared, starter, workspaces, sleep, hidden)
         subscription = store.subscribe()
         await service._chats.recover()
         await asyncio.to_thread(folders.keep, {chat.row.id for chat in service._chats})
@@ -187,7 +186,7 @@ class Service:
         for work in (service._chats.follow(subscription), service._scheduler.run(), check_again(store), indexer.run()):
             service._start(work)
         if retention is not None:
-            service._start(service._retain_again(retention))
+            service._start(service.old_turns.drop_again(retention))
         return service
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -358,66 +357,6 @@ class Service:
             NoSuchChat, NoSuchTurn: there is none, or it is no longer kept.
         """
         return await (await self._chats.fresh_log(id)).activity(turn)
-
-    async def file(self, id: str, path: str, line: int) -> FileView:
-        """Return a part of a text file in the directory of a chat.
-
-        Raises:
-            NoSuchChat: there is no such chat.
-            Conflicting: the directory is on another machine.
-            Invalid, NoSuchFile, UnreadableFile: as `files.read_text`.
-        """
-        return await asyncio.to_thread(files.read_text, self._directory(id), path, line, self._hidden)
-
-    async def file_names(self, id: str, typed: str) -> FileNames:
-        """Return the files in the directory of a chat whose paths contain what a person has typed.
-
-        Raises:
-            NoSuchChat: there is no such chat.
-            Conflicting: the directory is on another machine.
-            Invalid, NoSuchFile: as `DirectoryNames.find`.
-        """
-        return await asyncio.to_thread(self._names.find, self._directory(id), typed, self._hidden)
-
-    async def picture(self, id: str, path: str) -> tuple[bytes, str]:
-        """Return a picture in the directory of a chat, and its media type.
-
-        Raises:
-            NoSuchChat: there is no such chat.
-            Conflicting: the directory is on another machine.
-            Invalid, NoSuchFile, UnreadableFile: as `files.read_picture`.
-        """
-        return await asyncio.to_thread(files.read_picture, self._directory(id), path, self._hidden)
-
-    def _directory(self, id: str) -> str:
-        row = self.row(id)
-        if not self.this_node.is_home(row):
-            raise Conflicting(f"the files of this chat are on the machine {row.home}", help="ask for them there")
-        return row.cwd
-
-    async def exported(self, id: str, *, with_details: bool) -> AsyncIterator[TurnToExport]:
-        """Yield the turns of a chat for a file, the oldest first; with what their agents did, if wanted.
-
-        Turns that are asked for meanwhile are left out.
-
-        Raises:
-            NoSuchChat: there is none of this id.
-            StoreFailed: its turns cannot be read.
-        """
-        for first in range(1, self.chat(id).turns + 1, EXPORTED_TURNS):
-            found, _ = await self.turns(id, before=first + EXPORTED_TURNS, limit=EXPORTED_TURNS)
-            for view in found:
-                if view.turn >= first and is_exported(view):  # turns may be missing, so a page may reach back
-                    yield await self._with_details(id, view) if with_details else TurnToExport(view)
-
-    async def _with_details(self, id: str, view: TurnView) -> TurnToExport:
-        try:
-            _, rows = await self.turn(id, view.turn)
-        except (NoSuchTurn, StoreFailed, Trimmed) as error:
-            return TurnToExport(view, gap=f"they cannot be read: {error}")
-        details = await asyncio.to_thread(details_of, view, rows)
-        is_at_work = view.state == "completed" and not details.whole
-        return TurnToExport(view, details.items, "the agent's program has not ended yet" if is_at_work else "")
 
     def _used(self) -> list[str]:
         home = self._shared.this_node.home
@@ -597,48 +536,6 @@ class Service:
         await self._was_written_to(chat, text if text.strip() else files[0].name)
         return turn, new
 
-    async def edit(self, id: str, turn: int, text: str, *, edits: int, person: str = OWNER) -> None:
-        """Change the text of a turn that waits. `edits`: number of changes that the person has seen.
-
-        Raises:
-            NoSuchChat, NoSuchTurn: there is none.
-            Invalid, ContentTooLarge: the text is not valid, or too large.
-            NotAllowed: the message is another person's.
-            Conflicting: it no longer waits, or was changed meanwhile.
-            StoreFailed: the change cannot be kept.
-        """
-        self._require_open()
-        chat = self._chats.require(id)
-        await self.this_node.require_known("queue", chat.row)
-        await chat.edit(turn, self._text(text), edits, person=person)
-
-    async def move(self, id: str, seen: list[int], turns: list[int], *, person: str = OWNER) -> None:
-        """Put the turns that wait, as they were `seen`, into another order.
-
-        Raises:
-            NoSuchChat: there is none of this id.
-            Invalid: `turns` are not those that were seen.
-            Conflicting: others wait by now, or in another order.
-            StoreFailed: the change cannot be kept.
-        """
-        self._require_open()
-        chat = self._chats.require(id)
-        await self.this_node.require_known("queue", chat.row)
-        await chat.move(seen, turns, person=person)
-
-    async def send_now(self, id: str, turn: int, *, stops: int | None = None, person: str = OWNER) -> None:
-        """Let a turn that waits begin before the others; `stops` is the running one, which it stops.
-
-        Raises:
-            NoSuchChat, NoSuchTurn: there is none.
-            Conflicting: it no longer waits, or another turn runs than `stops`.
-            StoreFailed: the request cannot be kept.
-        """
-        self._require_open()
-        chat = self._chats.require(id)
-        await self.this_node.require_known("queue", chat.row)
-        await chat.send_now(turn, stops, person=person)
-
     async def remove_rule(self, id: str, rule: str) -> ChatView:
         """Remove a rule of a chat: from the next question on, its command is asked for again. Return the chat.
 
@@ -696,40 +593,6 @@ class Service:
         """
         self._require_open()
         return await self._chats.require(id).stop(turn, queued=queued, person=person)
-
-    async def release(self, id: str, *, person: str = OWNER) -> list[int]:
-        """Release the turns that a stop holds back, and return them.
-
-        Raises:
-            NoSuchChat: there is none of this id.
-            StoreFailed: the request cannot be kept.
-        """
-        self._require_open()
-        return await self._chats.require(id).release(person=person)
-
-    async def retain(self, retention: Retention) -> dict[str, int]:
-        """Drop the oldest turns of all chats that exceed the limits; return the last dropped entry of each chat.
-
-        Of several nodes, each drops those of the chats whose home it is.
-
-        Turns are dropped as a whole, and each chat keeps its newest.
-
-        Raises:
-            StoreFailed: the store cannot be read or trimmed.
-        """
-        before = None if retention.max_age_ms is None else max(0, self._shared.now() - retention.max_age_ms)
-        trimmed = {}
-        for id, upto in (await self._store.list_expired(before=before, max_bytes=retention.max_bytes)).items():
-            chat = self._chats.get(id)
-            if chat is not None and chat.is_home and (reached := await chat.log.trim(upto)):
-                trimmed[id] = reached
-        return trimmed
-
-    async def _retain_again(self, retention: Retention) -> None:
-        while True:
-            with contextlib.suppress(StoreFailed):  # the next call tries again
-                await self.retain(retention)
-            await self._sleep(RETAIN_SECONDS)
 
     # --- checks ---
 

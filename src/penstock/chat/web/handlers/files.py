@@ -51,17 +51,17 @@ async def file(api: Api, request: Request, chat: str) -> Response:
     """Return lines of a text file in the directory of a chat."""
     line = number_of(request, "line", 0, 0, 2**53)
     assert line is not None
-    return json_response(await api.service.file(chat, request.query_params.get("path", ""), line))
+    return json_response(await api.service.files.text(chat, request.query_params.get("path", ""), line))
 
 
 async def file_names(api: Api, request: Request, chat: str) -> Response:
     """Return files in the directory of a chat, by a part of their paths."""
-    return json_response(await api.service.file_names(chat, request.query_params.get("q", "")))
+    return json_response(await api.service.files.names(chat, request.query_params.get("q", "")))
 
 
 async def picture(api: Api, request: Request, chat: str) -> Response:
     """Return a picture in the directory of a chat. Opened by itself, it is an image and nothing else."""
-    data, media = await api.service.picture(chat, request.query_params.get("path", ""))
+    data, media = await api.service.files.picture(chat, request.query_params.get("path", ""))
     return Response(data, headers={**NO_STORE, "Content-Disposition": "inline"}, media_type=media)
 
 
@@ -76,7 +76,7 @@ async def export(api: Api, request: Request, chat: str) -> Response:
 
     async def written() -> AsyncIterator[str]:
         yield writer.head(row.title, row.agent, row.cwd)
-        async for turn in api.service.exported(chat, with_details=with_details):
+        async for turn in api.service.exports.turns(chat, with_details=with_details):
             yield await asyncio.to_thread(writer.turn, turn, row.agent)
         yield writer.end()
 

@@ -62,19 +62,19 @@ async def branch(api: Api, request: Request, chat: str, turn: int, body: schemas
 
 async def edit(api: Api, request: Request, chat: str, turn: int, body: schemas.EditedMessage) -> Response:
     """Change the text of a message that waits."""
-    await api.service.edit(chat, turn, body.text, edits=body.edits, person=person_of(request).name)
+    await api.service.queue.edit(chat, turn, body.text, edits=body.edits, person=person_of(request).name)
     return json_response(schemas.TurnNumber(turn), 202)
 
 
 async def send_now(api: Api, request: Request, chat: str, turn: int, body: schemas.SendNow) -> Response:
     """Let a message that waits begin before the others."""
-    await api.service.send_now(chat, turn, stops=body.stops, person=person_of(request).name)
+    await api.service.queue.send_now(chat, turn, stops=body.stops, person=person_of(request).name)
     return json_response(schemas.TurnNumber(turn), 202)
 
 
 async def move(api: Api, request: Request, chat: str, body: schemas.Order) -> Response:
     """Put the messages that wait into another order."""
-    await api.service.move(chat, body.seen, body.turns, person=person_of(request).name)
+    await api.service.queue.move(chat, body.seen, body.turns, person=person_of(request).name)
     return json_response(schemas.TurnNumbers(body.turns), 202)
 
 
@@ -86,7 +86,9 @@ async def stop(api: Api, request: Request, chat: str, body: schemas.Stop) -> Res
 
 async def release(api: Api, request: Request, chat: str, body: schemas.NoBody) -> Response:
     """Release the turns that a stop holds back, and return their numbers."""
-    return json_response(schemas.TurnNumbers(await api.service.release(chat, person=person_of(request).name)), 202)
+    return json_response(
+        schemas.TurnNumbers(await api.service.queue.release(chat, person=person_of(request).name)), 202
+    )
 
 
 async def answer(api: Api, request: Request, chat: str, body: schemas.AnswerBody) -> Response:
