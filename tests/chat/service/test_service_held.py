@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from waiting import PATIENCE, STEP, until_true
 
 from penstock.chat.history.entries import Released
+from penstock.chat.store.protocol import Page
+from penstock.chat.store.sqlite import SqliteStore
+from penstock.events import RunEnded
 
 if TYPE_CHECKING:
     from chat.service.conftest import Home
@@ -178,5 +181,37 @@ def test_no_heartbeat_begins_while_messages_are_held(home: Home) -> None:
     def later() -> None:
         nonlocal now
         now += 10 * 60_000
+
+    asyncio.run(use())
+
+
+def test_details_are_those_of_the_turn_with_which_they_come(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn that ends while its entries are read: the answer is the turn as it was, not an end without its result."""
+    slow(home)
+
+    async def use() -> None:
+        async with home.service() as service:
+            made = await service.create(agent="slow")
+            await service.prompt(made.id, "hi")
+            await writes(service, made.id, 1)
+            read, is_first = SqliteStore.read, True
+
+            async def read_late(self: SqliteStore, chat: str, **options: Any) -> Page:
+                nonlocal is_first
+                if is_first:
+                    is_first = False
+                    (home.folder / "go").touch()
+                    await over(service, made.id, 1)
+                return await read(self, chat, **options)
+
+            monkeypatch.setattr(SqliteStore, "read", read_late)
+            view, rows = await service.turn(made.id, 1)
+            assert not is_first
+            assert not view.finalized
+            assert rows
+            assert not [row for row in rows if isinstance(row.what, RunEnded)]
+            view, rows = await service.turn(made.id, 1)
+            assert view.finalized
+            assert isinstance(rows[-1].what, RunEnded)
 
     asyncio.run(use())

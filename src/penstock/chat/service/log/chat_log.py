@@ -96,23 +96,32 @@ class ChatLog:
 
     async def turns(self, before: int | None, limit: int) -> tuple[list[TurnView], bool]:
         """Return the newest turns before one, and whether there are earlier ones; in the order of the conversation."""
-        shown = [] if self.live.at_rest else (await self.open()).snapshot().turns  # at rest all are summed up
+        views, is_more, _ = await self._newest(before, limit)
+        return views, is_more
+
+    async def _newest(self, before: int | None, limit: int) -> tuple[list[TurnView], bool, int]:
+        """Return the same as `turns`, and the number of the last entry that the turns contain; 0 if all are over."""
+        shown: list[TurnView] = []
+        upto = 0
+        if not self.live.at_rest:  # else all are summed up
+            snapshot = (await self.open()).snapshot()
+            shown, upto = snapshot.turns, snapshot.number
         rows = await self._store.list_turns(self.id, before=before, limit=limit + 1)
         found = {view.turn: view for view in decoded_views(rows) or []}
         found.update((view.turn, view) for view in shown if before is None or view.turn < before)
         views = [view for _, view in sorted(found.items())]
-        return in_conversation(views[-limit:]), len(views) > limit
+        return in_conversation(views[-limit:]), len(views) > limit, upto
 
     async def turn(self, turn: int) -> tuple[TurnView, list[Numbered]]:
-        """Return one turn and its entries so far.
+        """Return one turn and its entries so far: those that the turn contains, though more may be stored by now.
 
         Raises:
             NoSuchTurn: there is none, or it is no longer kept.
         """
-        views, _ = await self.turns(turn + 1, 1)
+        views, _, upto = await self._newest(turn + 1, 1)
         if not views or views[0].turn != turn:
             raise NoSuchTurn(f"the chat has no turn {turn}")
-        return views[0], await read_turn(self._store, self.id, views[0])
+        return views[0], await read_turn(self._store, self.id, views[0], upto)
 
     async def activity(self, turn: int) -> AgentActivity:
         """Return what the agent of a turn does now.

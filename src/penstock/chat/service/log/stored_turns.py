@@ -44,14 +44,14 @@ def whole_turns_end(turns: Sequence[TurnRow], upto: int) -> int:
     return 0
 
 
-async def read_turn(store: ChatStore, chat: str, view: TurnView) -> list[Numbered]:
-    """Return the entries of a turn so far.
+async def read_turn(store: ChatStore, chat: str, view: TurnView, upto: int) -> list[Numbered]:
+    """Return the entries of a turn so far: up to its end, or up to the entry of number `upto` if it is not over.
 
     Raises:
         NoSuchTurn: they are no longer kept.
     """
     found: list[Numbered] = []
-    after, end = view.first - 1, view.last
+    after, end = view.first - 1, view.last or upto
     while not end or after < end:
         try:
             page = await store.read(chat, after=after)
