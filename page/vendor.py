@@ -22,7 +22,7 @@ LICENSES = INPUTS / "licenses"
 """Folder with the licences of the packages, which the metadata of the wheel names: unlike the rest, it is committed."""
 
 MANIFEST = "manifest.json"
-"""Names the package of each file, that package's version and integrity, and the file's own SHA-256.
+"""Names the package of each file, its path there, that package's version and integrity, and the file's own SHA-256.
 
 It is written last, so a folder that contains it is complete.
 """
@@ -59,7 +59,7 @@ FILES = {
     "htm.LICENSE": ("htm", "LICENSE"),
     "marked.js": ("marked", "lib/marked.esm.js"),
     "marked.LICENSE": ("marked", "LICENSE"),
-    "dompurify.js": ("dompurify", "dist/purify.es.mjs"),
+    "dompurify.js": ("dompurify", "dist/purify.min.js"),
     "dompurify.LICENSE": ("dompurify", "LICENSE"),
     "temml.js": ("temml", "dist/temml.mjs"),
     "temml.LICENSE": ("temml", "LICENSE"),
@@ -153,11 +153,12 @@ def _manifest(folder: Path) -> dict[str, dict[str, str]]:
     return {
         name: {
             "package": package,
+            "path": path,
             "version": packages[package]["version"],
             "integrity": packages[package]["integrity"],
             "sha256": _sha256(folder / name),
         }
-        for name, (package, _) in FILES.items()
+        for name, (package, path) in FILES.items()
     }
 
 

@@ -9,7 +9,7 @@ from chatpage.device import Device
 from chatpage.server import Server
 from playwright.sync_api import Page, expect
 
-START_BYTES, CHAT_BYTES, AGAIN_BYTES = 200_000, 290_000, 60_000
+START_BYTES, CHAT_BYTES, AGAIN_BYTES = 200_000, 200_000, 60_000
 """Budgets: a first visit at the start page, one at a chat, and a second visit."""
 AGAIN_REQUESTS = 6
 """Requests of a second visit: the page, and what it shows. The shared worker has one more, for the stream."""
@@ -74,6 +74,7 @@ def test_budgets(own_server: Callable[..., Server], devices: Callable[..., Devic
     """A first visit, a second one and a chat send few bytes; the view of a chat comes once one points at the list."""
     server = own_server()
     chat = server.chat("quick", title="first")
+    server.prompt(chat, "hello")
     page = devices().page()
     traffic = Traffic(page)
     page.goto(server.link())
@@ -106,8 +107,10 @@ def test_budgets(own_server: Callable[..., Server], devices: Callable[..., Devic
     other.goto(f"{server.url}/chats/{chat}#{server.link().partition('#')[2]}")
     ready(other)
     expect(other.locator(".thread[data-ready=true]")).to_be_visible(timeout=SETTLED_MS)
+    expect(other.locator("[data-turn='1'][data-state=completed] .reply")).to_be_visible(timeout=SETTLED_MS)
     asked, sent = traffic.take()
     assert sent < CHAT_BYTES, f"{sent} bytes for {len(asked)} requests"
+    assert not any(url.endswith("/new-chat.js") for url in asked)
     assert not any("temml" in url or "/highlight/" in url or url.endswith("/palette.js") for url in asked)
 
 

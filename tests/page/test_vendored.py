@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +12,8 @@ import httpx
 from chatpage.device import Device
 from chatpage.server import Server
 from playwright.sync_api import Route, expect
+
+from penstock.chat.web.static import FOLDER, without_comments
 
 VIOLATIONS = """
 window.violations = [];
@@ -29,6 +32,32 @@ def test_the_browser_gets_the_locked_packages(server: Server, vendor: ModuleType
         json.loads((packages / "preact/package.json").read_text("utf-8"))["version"]
         == (vendor.locked()["preact"]["version"])
     )
+
+
+SAME_PROGRAM = """
+const [typescript, list] = process.argv.slice(2);
+const { default: ts } = await import(typescript);
+const { readFileSync } = await import("node:fs");
+const compilerOptions = { target: ts.ScriptTarget.ESNext, module: ts.ModuleKind.ESNext, removeComments: true };
+const program = (text) => ts.transpileModule(text, { compilerOptions }).outputText;
+for (const [name, source, served] of JSON.parse(readFileSync(list, "utf8")))
+  if (program(source) !== program(served)) console.log(name);
+"""
+"""Print the names of scripts that are another program as they are served; TypeScript's compiler judges."""
+
+
+def test_scripts_without_comments_are_the_same(packages: Path, tmp_path: Path) -> None:
+    """Each script of the page is the same program without its comments, and far smaller."""
+    sources = {path: path.read_bytes() for path in FOLDER.rglob("*.js") if "vendor" not in path.parts}
+    served = {path: without_comments(source) for path, source in sources.items()}
+    pairs = [(path.name, sources[path].decode(), served[path].decode()) for path in sources]
+    assert sum(map(len, served.values())) < 0.9 * sum(map(len, sources.values()))
+    (tmp_path / "list.json").write_text(json.dumps(pairs), "utf-8")
+    (tmp_path / "same.mjs").write_text(SAME_PROGRAM, "utf-8")
+    typescript = (packages / "typescript/lib/typescript.js").as_uri()
+    command = ["node", str(tmp_path / "same.mjs"), typescript, str(tmp_path / "list.json")]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert (run.returncode, run.stdout) == (0, ""), run.stderr[-2000:]
 
 
 def test_the_page_loads_under_its_policy(server: Server, devices: Callable[..., Device]) -> None:

@@ -28,6 +28,7 @@ from penstock.chat.web import metrics
 from penstock.chat.web import schemas as bodies
 from penstock.chat.web.errors import answer
 from penstock.chat.web.routes import ADDRESSES
+from penstock.chat.web.static import without_comments
 from penstock.events import RunEnded, Usage
 
 DOCS = Path(__file__).parents[3] / "docs" / "gateway-api.md"
@@ -648,6 +649,21 @@ def test_files_of_this_version_are_asked_for_once(shared: Gateway) -> None:
         older = client.get("/v/0123456789abcdef/app.js")
         assert (older.status_code, older.headers["cache-control"]) == (200, "no-cache")
         assert client.get(prefix + "app.jsx").status_code == 404
+
+
+def test_scripts_are_sent_without_their_comments(shared: Gateway) -> None:
+    """Comments on lines of their own are left out; all other text stays, on the line that it has in the file."""
+    script = (
+        b"// first\nlet a = 1; // beside code\n  /** @type {string} */\nlet b;\n/**\n * Two\n * lines.\n */\n"
+        b"/** @type {any} */ (a).b;\n/* kept */\nlet url = 'http://a/b';\n/** one */ let c; /** two */\n"
+    )
+    left = (
+        b"\nlet a = 1; // beside code\n\nlet b;\n\n\n\n\n"
+        b"/** @type {any} */ (a).b;\n/* kept */\nlet url = 'http://a/b';\n/** one */ let c; /** two */\n"
+    )
+    assert without_comments(script) == left
+    with shared.client() as client:
+        assert client.get("/app.js").content == b"\nexport {};\n"
 
 
 def test_files_of_the_page_are_sent_small(shared: Gateway) -> None:

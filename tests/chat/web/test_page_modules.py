@@ -103,7 +103,7 @@ def test_a_folder_is_whole_or_not(vendor: ModuleType, tmp_path: Path) -> None:
     fill(vendor, tmp_path)
     (tmp_path / "highlight/core.js").unlink()
     assert not vendor.complete(tmp_path)
-    for fact, other in (("version", "1.0.0"), ("integrity", "sha512-other"), ("package", "htm")):
+    for fact, other in (("version", "1.0.0"), ("integrity", "sha512-other"), ("package", "htm"), ("path", "a.js")):
         fill(vendor, tmp_path)
         changed = {**stated, "marked.js": {**stated["marked.js"], fact: other}}
         (tmp_path / vendor.MANIFEST).write_text(json.dumps({"files": changed}), "utf-8")

@@ -36,6 +36,7 @@ from penstock.chat.web.browsers import COOKIE_DAYS, DAY
 from penstock.chat.web.errors import Unauthorized
 from penstock.chat.web.schemas import MAX_BODY_BYTES, MAX_LOGIN_BYTES
 from penstock.chat.web.security import MAX_HEADER_BYTES, MAX_HEADERS, peer_of
+from penstock.chat.web.static import FOLDER, WORKERS, PageFiles
 from penstock.errors import UsageError
 
 PRIVATE = ("/api/chats", "/api/about", "/metrics", "/api/openapi.json", "/api/nothing", "/api")
@@ -581,17 +582,21 @@ def test_files_are_those_of_the_page(shared: Gateway, path: str) -> None:
 def test_every_answer_is_guarded(program: httpx.Client, method: str, path: str) -> None:
     """Every answer, a refusal too, has the headers that keep a browser from doing more with it than shown."""
     headers = program.request(method, path).headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert "server" not in headers
+    assert "access-control-allow-origin" not in headers
+    if (method, path) == ("GET", "/app.js"):  # a part of a page, for which the policy of the page holds
+        assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
+        return
     policy = dict(part.strip().partition(" ")[::2] for part in headers["content-security-policy"].split(";"))
     assert policy["default-src"] == policy["base-uri"] == policy["form-action"] == policy["frame-ancestors"] == "'none'"
     assert re.fullmatch(r"'self' 'sha256-[\w+/]+=*'", policy["script-src"])
     assert policy["connect-src"] == policy["style-src"] == "'self'"
     assert policy["require-trusted-types-for"] == "'script'"
     assert "trusted-types" in policy
-    assert headers["x-content-type-options"] == "nosniff"
-    assert headers["referrer-policy"] == "no-referrer"
-    assert headers["cross-origin-opener-policy"] == headers["cross-origin-resource-policy"] == "same-origin"
-    assert "server" not in headers
-    assert "access-control-allow-origin" not in headers
+    assert headers["cross-origin-opener-policy"] == "same-origin"
 
 
 def test_the_policy_allows_the_inline_script_that_is_served(anybody: httpx.Client) -> None:
@@ -601,6 +606,17 @@ def test_the_policy_allows_the_inline_script_that_is_served(anybody: httpx.Clien
         [script] = re.findall(rb"<script type=\"importmap\">(.*?)</script>", answer.content, re.DOTALL)
         digest = base64.b64encode(hashlib.sha256(script).digest()).decode()
         assert f"script-src 'self' 'sha256-{digest}';" in answer.headers["content-security-policy"]
+
+
+def test_a_worker_has_the_policy_of_a_page(program: httpx.Client, page: Path) -> None:
+    """A worker runs under the policy that its script is served with, also below a version."""
+    version = PageFiles(page).version
+    for path in ("/sw.js", f"/v/{version}/sw.js", "/chats/0f8e.js", "/index.html"):
+        assert "script-src 'self'" in program.get(path).headers["content-security-policy"], path
+    for path in (f"/v/{version}/app.js", f"/v/{version}/base.css", "/base.css", "/vendor/marked.js"):
+        assert program.get(path).headers["content-security-policy"].startswith("default-src 'none'; frame-"), path
+    for name in WORKERS:
+        assert (FOLDER / name[1:]).is_file()
 
 
 def test_text_that_looks_like_a_page_stays_text(shared: Gateway) -> None:

@@ -1,5 +1,5 @@
-// Loads a view before it is drawn: the one that the address names at once, beside main.js; that of a chat once a person is
-// about to open one. Without that, the first page asks for nothing that it does not show.
+// Loads a view before it is drawn: the one that the address names at once, beside main.js; that of a chat, or of a new one,
+// once a person is about to open it. Without that, the first page asks for nothing that it does not show.
 
 import { readObject, writeObject } from "./state/storage.js";
 
@@ -8,32 +8,40 @@ const VIEWS = [
   [/^\/(chats|runs)\/[^/]+\/turns\//, "details"],
   [/^\/chats\//, "chat"],
   [/^\/runs\//, "run"],
+  [/^\/$/, "new-chat"],
 ];
 const NAME = "penstock.ahead"; // the version of the files whose view of a chat this browser has loaded before
 const SOON = ["pointerover", "pointerdown", "focusin", "input"];
 
+/** What was asked for. @type {Set<string>} */
+const asked = new Set();
+
 /** @param {string} view */
-const load = (view) =>
+function load(view) {
+  if (asked.has(view)) return;
+  asked.add(view);
   import(`./views/${view}.js`).then(
     () => view === "chat" && writeObject(NAME, { files: import.meta.url }),
-    () => {}, // it is loaded again when it is drawn
+    () => asked.delete(view), // it is loaded again when it is drawn
   );
+}
 
 /**
- * Load the view of a chat: the pointer or the focus is in the list, or a first message is being written.
+ * Load the view of a chat if the pointer or the focus is in the list, or a first message is being written; that of a new
+ * chat if they are at its link.
  *
  * @param {Event} event
  */
 function loadIfNear({ type, target }) {
   const place = type === "input" ? ".composer" : "#chats .entries"; // the field of a new chat has the focus by itself
-  if (!(target instanceof Element) || !target.closest(place)) return;
-  for (const name of SOON) document.removeEventListener(name, loadIfNear);
-  load("chat");
+  if (!(target instanceof Element)) return;
+  if (target.closest(".new-chat")) load("new-chat");
+  if (target.closest(place)) load("chat");
 }
 
 const view = VIEWS.find(([address]) => address.test(location.pathname))?.[1];
 if (view) load(view);
-if (view !== "chat") for (const type of SOON) document.addEventListener(type, loadIfNear, { passive: true });
+for (const type of SOON) document.addEventListener(type, loadIfNear, { passive: true });
 // From the browser's own cache it costs nothing: then it is there before anybody points at a chat.
 if (readObject(NAME).files === import.meta.url)
   window.addEventListener("load", () => (window.requestIdleCallback ?? setTimeout)(() => load("chat")));

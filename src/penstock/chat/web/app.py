@@ -151,6 +151,7 @@ async def _serve(files: PageFiles, name: str, scope: Scope, receive: Receive, se
     scope.setdefault(NAMED, "file")
     if request.method not in ("GET", "HEAD"):
         raise MethodNotAllowed("GET, HEAD")
+    scope[security.PART] = files.is_part(name)
     await answer(scope, receive, send)
 
 

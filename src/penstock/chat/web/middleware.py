@@ -72,7 +72,7 @@ class Middleware:
         if scope["type"] != "http":
             raise RuntimeError(f"a scope of the type {scope['type']!r}: the server is configured wrongly")
         received = _Received(scope, receive)
-        sent = _Sent(send, self._headers, received)
+        sent = _Sent(scope, send, self._headers, received)
         began = time.monotonic()
         try:
             try:
@@ -160,8 +160,9 @@ class _Received:
 class _Sent:
     """Wrapper of `send` that adds the headers of every response, and ends it once the request was received."""
 
-    def __init__(self, send: Send, always: Sequence[tuple[bytes, bytes]], received: _Received) -> None:
+    def __init__(self, scope: Scope, send: Send, always: Sequence[tuple[bytes, bytes]], received: _Received) -> None:
         self.status = 0
+        self._scope = scope
         self._always = always
         self._received = received
         self.headers: dict[str, str] = {}
@@ -170,7 +171,8 @@ class _Sent:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(raw=[*message.get("headers", []), *self._always])
+            always = security.PART_HEADERS if self._scope.get(security.PART) else self._always
+            headers = MutableHeaders(raw=[*message.get("headers", []), *always])
             headers.update(self.headers)
             message = {**message, "headers": headers.raw}
         elif not self._received.is_whole and not message.get("more_body"):

@@ -71,6 +71,20 @@ def headers(inline_scripts: Iterable[str] = ()) -> list[tuple[bytes, bytes]]:
     ]
 
 
+PART = "penstock.part"
+"""Key in a scope of a file that is a part of a page: a script or a style."""
+
+PART_HEADERS = [
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+"""Headers of a part of a page. The policy of the page holds for it; its own, for whatever else a browser takes it for,
+allows nothing. A first visit loads 80 of them, and the headers of a document are 500 bytes longer.
+"""
+
+
 CORS_METHODS = "GET, HEAD, POST, PATCH, DELETE"
 CORS_HEADERS = (
     "authorization, content-type, idempotency-key, last-event-id, x-penstock-chat, x-penstock-cwd, x-penstock-detail"

@@ -38,6 +38,12 @@ INDEX, SHARED_INDEX = "index.html", "shared.html"
 PAGE_FILES = {f"/{INDEX}", f"/{SHARED_INDEX}"}
 """Paths of the files that name others."""
 
+PARTS = (".js", ".css")
+"""Suffixes of the files that only a page loads, as a script or a style."""
+
+WORKERS = {"/net/stream-worker.js", "/sw.js"}
+"""Paths of scripts that run without a page: the policy that they are served with is theirs."""
+
 MAX_FILE_BYTES = 8 * 1024 * 1024
 """Bytes of the largest file that is served, more than any file of the page: they are held in memory."""
 
@@ -48,6 +54,9 @@ INLINE_SCRIPT = re.compile(rb"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", re.DO
 
 LINK = re.compile(rb'(?<=")/(?=[\w/-]+(?:\.(?:js|css|svg)|/)")')
 """Beginning of the path of a file or folder, in the page itself. Modules name each other by relative paths."""
+
+COMMENT = re.compile(rb"^[ \t]*(?://[^\n]*|/\*\*(?:(?!\*/).)*\*/[ \t]*)$", re.DOTALL | re.MULTILINE)
+"""Comment in a script that has its lines to itself: a quarter of what a first visit would load."""
 
 VERSIONED = re.compile(r"/v/([0-9a-f]{16})(?=/)")
 """Prefix of a path with the version of all files."""
@@ -86,7 +95,10 @@ class PageFiles:
         for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
             kind = TYPES.get(path.suffix)
             if kind and path.is_file() and path.stat().st_size <= MAX_FILE_BYTES:
-                self.files[f"/{path.relative_to(folder).as_posix()}"] = _made(path.read_bytes(), kind)
+                name = f"/{path.relative_to(folder).as_posix()}"
+                is_own_script = path.suffix == ".js" and not name.startswith("/vendor/")
+                data = path.read_bytes()
+                self.files[name] = _made(without_comments(data) if is_own_script else data, kind)
         if f"/{INDEX}" not in self.files or not any(name.startswith("/vendor/") for name in self.files):
             raise UsageError(
                 "the page was not built into this copy of Penstock",
@@ -106,10 +118,15 @@ class PageFiles:
         scripts = [*dict.fromkeys(script for page in pages for script in INLINE_SCRIPT.findall(page))]
         return [f"'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}'" for script in scripts]
 
+    def is_part(self, name: str) -> bool:
+        """Return whether the file of this path is a script or a style of a page, neither a page nor a worker."""
+        path = _without_version(name)
+        return path.endswith(PARTS) and path not in WORKERS
+
     def answer(self, request: Request, name: str) -> Response | None:
         """Return the response with the file of this path; None if there is no such file."""
         versioned = VERSIONED.match(name)
-        file = self.files.get(name[versioned.end() :] if versioned else name)
+        file = self.files.get(_without_version(name))
         if file is None:
             return None
         # `no-cache`: browsers revalidate the file, so that a new version is used at once. A page that was loaded before
@@ -142,6 +159,19 @@ class NoPage(PageFiles):
     def inline_scripts(self) -> list[str]:
         """Sources of scripts: none."""
         return []
+
+
+def _without_version(name: str) -> str:
+    versioned = VERSIONED.match(name)
+    return name[versioned.end() :] if versioned else name
+
+
+def without_comments(script: bytes) -> bytes:
+    """Return a script without the comments that have lines to themselves; the other lines keep their numbers.
+
+    No line in a text of the script may look like one. A test compares all scripts of the page.
+    """
+    return COMMENT.sub(lambda found: b"\n" * found[0].count(b"\n"), script)
 
 
 def _made(data: bytes, kind: str = TYPES[".html"]) -> File:

@@ -1,11 +1,11 @@
 // One block of a reply as DOM: sanitized, framed, and changed in place while it grows.
 
 import { misleadingHost } from "./links.js";
-import DOMPurify from "dompurify";
 import { drawFormulas } from "./formulas.js";
 import { languageName } from "./languages.js";
 import { placesIn } from "./places.js";
 import { plainHtml, SAFE_LINK, toHtml } from "./parser.js";
+import { sanitizer } from "./sanitizer.js";
 import { copyToClipboard } from "../components/clipboard.js";
 
 const LABEL_MS = 1600; // how long a button says what it did
@@ -80,7 +80,7 @@ export function drawPlain(node, text) {
  * @returns {DocumentFragment}
  */
 function build(html, pictureUrl) {
-  const made = DOMPurify.sanitize(html, PURE);
+  const made = sanitizer.sanitize(html, PURE);
   if (pictureUrl) addFiles(made, pictureUrl);
   for (const note of /** @type {NodeListOf<HTMLElement>} */ (made.querySelectorAll("[data-note]"))) {
     const { note: label = "" } = note.dataset;

@@ -1,6 +1,6 @@
 // Formulas as MathML: the library that knows TeX is loaded when the first formula is near.
 
-import DOMPurify from "dompurify";
+import { sanitizer } from "./sanitizer.js";
 
 const MAX_EXPANSIONS = 300; // of macros that a formula defines itself: more is no formula
 const MAX_EM = 20; // the longest space or rule that a formula asks for
@@ -66,7 +66,7 @@ function drawFormula(node) {
       maxExpand: MAX_EXPANSIONS,
       maxSize: [MAX_EM, MAX_POINTS],
     });
-    const made = DOMPurify.sanitize((mathMl ?? "").replace(STYLE, ""), PURE);
+    const made = sanitizer.sanitize((mathMl ?? "").replace(STYLE, ""), PURE);
     for (const it of made.querySelectorAll("[class]")) {
       for (const name of [...it.classList]) if (!CLASSES.test(name)) it.classList.remove(name);
     }

@@ -1,7 +1,7 @@
 // Colours for code, once it is written and near the screen: loaded when the first block of a language is.
 
-import DOMPurify from "dompurify";
 import { fileOf } from "./languages.js";
+import { sanitizer } from "./sanitizer.js";
 import { spread } from "./scheduler.js";
 
 const MAX_CHARACTERS = 60_000; // more takes longer than a person waits for colours
@@ -124,6 +124,6 @@ function paint(code, file, hljs) {
     ALLOWED_ATTR: ["class"],
     RETURN_DOM_FRAGMENT: true,
   });
-  const made = DOMPurify.sanitize(value, spans);
+  const made = sanitizer.sanitize(value, spans);
   if (made.textContent === text) code.replaceChildren(made);
 }

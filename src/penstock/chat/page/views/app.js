@@ -6,9 +6,9 @@ import { shownFile } from "../state/files.js";
 import { set, useApp } from "../state/store.js";
 import { ChatList } from "./chat-list.js";
 import { lazy } from "./lazy.js";
-import { NewChat } from "./new-chat.js";
 import { Loading, Missing, SignedOut } from "./status-pages.js";
 
+const NewChat = lazy(async () => (await import("./new-chat.js")).NewChat);
 const ChatPage = lazy(async () => (await import("./chat.js")).ChatPage);
 const DetailsPage = lazy(async () => (await import("./details.js")).DetailsPage);
 const RunDetailsPage = lazy(async () => (await import("./details.js")).RunDetailsPage);
