@@ -380,3 +380,31 @@ def test_a_chat_that_is_gone_is_shown_as_deleted(place: StoreFile) -> None:
             assert log.live.shown.frames(1) == [(2, Deleted())]
 
     asyncio.run(use())
+
+
+def test_a_timeline_that_is_read_again_is_shown_when_it_has_been_read(place: StoreFile) -> None:
+    """Clients that look meanwhile, as all do when a store works again, get no older state than they have seen."""
+
+    async def use() -> None:
+        async with await place.open("c") as store:
+            poor = Poor(store)
+            log = await opened(poor)
+            await write(log, Prompted(1, "p"), TurnBegan(1, "a", "/"))
+            seen = (await log.open()).number
+            shown: list[int | None] = []
+            log.live.watch(lambda _: None)
+            poor.fails = "before"
+            with pytest.raises(StoreFailed):
+                await log.write(lambda _: [ev.RunEnded(agent="a", outcome="ok", reply="", rounds=1)])
+            poor.fails, read = "", store.read
+
+            async def read_late(chat: str, **options: Any) -> Any:
+                shown.append(None if log.live.shown is None else log.live.shown.number)
+                return await read(chat, **options)
+
+            poor.read = read_late  # type: ignore[attr-defined]
+            assert (await log.open()).number == seen
+            assert log.live.shown is not None
+            assert {*shown} == {None}
+
+    asyncio.run(use())

@@ -49,7 +49,7 @@ class LiveTimeline:
         self._answered = answered
         self._timeline: Timeline | None = None
         self._is_current = False  # the timeline has all of the store's entries, as far as this process knows
-        self._is_kept = True  # all that the timeline shows is in the store
+        self._is_shown = True  # the timeline has all that clients have seen, and nothing that is not in the store
         self._number = 0  # the last entry that any timeline of this process accepted
         self._watchers: list[Watcher] = []
         self._lock = asyncio.Lock()
@@ -62,8 +62,8 @@ class LiveTimeline:
 
     @property
     def shown(self) -> Timeline | None:
-        """Return the timeline for clients; None until it is in the store."""
-        return self._timeline if self._is_kept else None
+        """Return the timeline for clients; None until it has been read, and all of it is in the store."""
+        return self._timeline if self._is_shown else None
 
     def count_open(self, person: str) -> int:
         """Return the number of turns of this person that have not ended, as far as this process has read."""
@@ -88,7 +88,7 @@ class LiveTimeline:
         """Notify clients that the chat was deleted."""
         if self._timeline is None:  # an attempt to read the chat found that it is gone
             self._timeline = Timeline(self._number)
-        self._is_kept = True
+        self._is_shown = True
         self._timeline.delete()
         self._notify(True)
 
@@ -113,7 +113,8 @@ class LiveTimeline:
                 timeline = Timeline(await first_entry(self._store, self._id) - 1)
             else:
                 timeline = Timeline(summary.number, views)
-            self._timeline, self.at_rest, self._is_kept, self._is_current = timeline, False, True, False
+            # Until it has been read it lacks entries that clients have seen.
+            self._timeline, self.at_rest, self._is_shown, self._is_current = timeline, False, False, False
         if self._is_current and not self.is_skipping:
             return timeline
         self._is_current = self.is_skipping = False
@@ -135,7 +136,7 @@ class LiveTimeline:
                     self._answered(entry.what)
             if timeline.number >= page.last and not await self._is_read_ahead(timeline):
                 break
-        self._is_current = True
+        self._is_current = self._is_shown = True
         self._took(timeline, at_once)
 
     async def _is_read_ahead(self, timeline: Timeline) -> bool:
@@ -166,7 +167,7 @@ class LiveTimeline:
         assert timeline is not None  # what is appended was decided by it
         self._is_current = False  # after a failure or a cancellation it is not known what was appended
         if with_summary:
-            self._is_kept = False
+            self._is_shown = False
             at_once = timeline.take(entries)
         try:
             yield
@@ -176,7 +177,7 @@ class LiveTimeline:
             raise
         if not with_summary:
             at_once = timeline.take(entries)
-        self._is_current = self._is_kept = True
+        self._is_current = self._is_shown = True
         self._took(timeline, at_once)
 
     def _took(self, timeline: Timeline, at_once: bool) -> None:
