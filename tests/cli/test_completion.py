@@ -22,6 +22,7 @@ TIMEOUT = 60
 
 CASES = [
     ("penstock ses", {"sessions"}),
+    ("penstock mod", {"models"}),
     ("penstock run cop", {"copilot"}),
     ("penstock run --allo", {"--allow"}),
     ("penstock run --allow e", {"edits"}),

@@ -151,7 +151,7 @@ NAMED_ELSEWHERE = {
     | {"classic.py", "config/settings.py", "run/lifecycle.py", "run/supervisor.py"},
     "opencode": {"agents/kilo/"},
     "ccs": {"chat/service/agents/offered.py", "run/launch.py"},
-    "cursor": {"agents/_project_files.py", "chat/web/", "cli/acp/", "cli/console.py", "run/replay.py"},
+    "cursor": {"agents/_project_files.py", "chat/web/", "cli/acp/", "cli/console.py", "cli/editor/", "run/replay.py"},
     "ollama": {"chat/service/agents/"},
     "acp": {""},
     "generic": {""},
@@ -159,7 +159,8 @@ NAMED_ELSEWHERE = {
 """Modules that name an agent besides its own: a wire that agents share, examples, a server that is asked for its
 models, files that several agents obey, an ordinary word, and the two that stand for any program."""
 EXAMPLES = re.compile(
-    r"^.*(?:\| penstock\b|\bpenstock (?:run|serve|read|drift|trees) ).*$|`[^`\n]*`|\b(?:agent|Stream)\(\"\w+\"\)",
+    r"^.*(?:\| penstock\b|\bpenstock (?:run|serve|read|drift|models|trees) ).*$|`[^`\n]*`"
+    r"|\b(?:agent|Stream)\(\"\w+\"\)",
     re.MULTILINE,
 )
 """Commands and calls in help texts and docstrings: these may name an agent."""

@@ -34,6 +34,7 @@ commands:
   trees            list, compare and merge the trees of `run --worktree` and `loop`, and remove those not needed
   store            make, check and fill the database of several machines
   agents           list the known agents and what each can do
+  models           list the models that agents list
   drift            compare what the installed agents can print with what Penstock knows of it
   config           show the configuration and where it comes from
   completion       print the script that completes all of this in a shell

@@ -41,6 +41,7 @@ COMMANDS = {
     "trees": "penstock.cli.trees",
     "store": "penstock.cli.store",
     "agents": "penstock.cli.agents",
+    "models": "penstock.cli.models",
     "drift": "penstock.cli.drift",
     "config": "penstock.cli.config",
     "completion": "penstock.cli.completion",

@@ -22,17 +22,20 @@ from penstock.run.process import stdout_of
 from penstock.run.spec import RunSpec
 
 ASK_SECONDS = 20.0
-"""Seconds for a list: an agent that fetches its list needs some 14 at its first start."""
+"""Seconds for a list in a server: an agent that fetches its list needs some 14 at its first start."""
 MAX_BYTES = 4 * 1024 * 1024
 """Bytes of a list: one with the instructions of each model has almost 1 MB."""
 FOLDER = "models"
 """Directory of the data directory in which the programs work."""
 
 
-def models_of(spec: RunSpec, config: Config, data: Path, is_stopped: Callable[[], bool]) -> list[AgentModel]:
+def models_of(
+    spec: RunSpec, config: Config, data: Path, is_stopped: Callable[[], bool], seconds: float | None = None
+) -> list[AgentModel]:
     """Return the models that the agent of a run lists; none if it has no such command, or prints no list in time.
 
-    The prompt, the directory and the level of the spec are not used. Nothing is left running.
+    The prompt, the directory and the level of the spec are not used. Nothing is left running. `seconds` is the time
+    that it has, by default `ASK_SECONDS`.
 
     Raises:
         UsageError: the agent may not be started, or not be confined as the configuration asks.
@@ -50,12 +53,15 @@ def models_of(spec: RunSpec, config: Config, data: Path, is_stopped: Callable[[]
         cwd.mkdir()
         around = msgspec.structs.replace(spec.surroundings, caches=str(Path(place) / "caches"))
         asked = msgspec.structs.replace(spec, prompt="…", ask=True, allow="own", cwd=str(cwd), surroundings=around)
-        output = _output_of(plan(asked, config), facts.models, config, is_stopped)
+        most = ASK_SECONDS if seconds is None else seconds
+        output = _output_of(plan(asked, config), facts.models, config, is_stopped, most)
     read: Callable[[bytes], list[AgentModel]] = registry.load(facts.models.reader)
     return read(output)
 
 
-def _output_of(launch: Launch, listing: ModelList, config: Config, is_stopped: Callable[[], bool]) -> bytes:
+def _output_of(
+    launch: Launch, listing: ModelList, config: Config, is_stopped: Callable[[], bool], seconds: float
+) -> bytes:
     more = (config.agent(launch.agent).command or ())[1:]  # the words of a configured program
     argv = (launch.command.argv[launch.command.program], *more, *listing.arguments)
     watched = launch.confinement.watched
@@ -66,7 +72,7 @@ def _output_of(launch: Launch, listing: ModelList, config: Config, is_stopped: C
             argv,
             launch.env,
             launch.cwd,
-            seconds=ASK_SECONDS,
+            seconds=seconds,
             max_bytes=MAX_BYTES,
             confinement=launch.confinement.words,
             is_stopped=is_stopped,
