@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+import shutil
 import signal
 import stat
 import subprocess
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from talk import Talk
+from tmux_screen import Screen
 
 from penstock.cli.editor import prompt_history
 from penstock.cli.editor.handover import MAX_PROMPTS, MAX_REPLY_CHARS, summary
@@ -37,7 +40,7 @@ prompt = sys.stdin.read()
 with open(os.environ["CALLS"], "a") as calls:
     calls.write(json.dumps({"words": sys.argv[1:], "prompt": prompt}) + "\\n")
 resumed = [word.partition("=")[2] for word in sys.argv if word.startswith("--resume=")]
-session = resumed[0] if resumed else "s-" + prompt.split()[0].strip("[/]")
+session = resumed[0] if resumed else "s-" + prompt.split()[0].strip("[/]!")
 say(type="system", subtype="init", session_id=session, model="m1")
 if "wait" in prompt:
     say(type="assistant", message={"id": "m0", "content": [{"type": "text", "text": "Working."}]})
@@ -460,7 +463,7 @@ def test_commands_are_completed(place: Place) -> None:
     talk = place.talk()
     talk.asked()
     talk.type("/")
-    for name in ("/help", "/model", "/allow", "/agent", "/cost", "/diff", "/sessions", "/quit"):
+    for name in ("/help", "/model", "/allow", "/agent", "/file", "/cost", "/diff", "/sessions", "/quit"):
         talk.until(name)
     talk.type("al" + TAB)
     talk.asked("/allow")
@@ -483,9 +486,100 @@ def test_help_names_each_command(place: Place) -> None:
     talk.type("/help\r")
     talk.wait(lambda: re.search(r"^Ctrl-D +leave$", talk.text, re.MULTILINE), "the last key")
     talk.asked()
-    for name in ("/model [NAME]", "/allow LEVEL", "/agent NAME", "/cost", "/diff", "/sessions", "/quit", "//…"):
+    for name in ("/model [NAME]", "/allow LEVEL", "/agent NAME", "/file PATH…", "/cost", "/diff", "/sessions", "/quit"):
         assert re.search(rf"^{re.escape(name)} ", talk.text, re.MULTILINE)
+    assert "!COMMAND " in talk.text
     assert not place.calls.exists()
+
+
+@pytest.mark.slow
+def test_help_in_a_narrow_terminal(place: Place) -> None:
+    """`?` shows it too; each meaning is below its name, and no word is divided."""
+    talk = place.talk(columns=40)
+    talk.asked()
+    talk.type("?\r")
+    talk.until("Ctrl-D\n  leave")
+    talk.asked()
+    assert "/agent NAME\n  go on with another agent, which gets a\n  summary\n" in talk.text
+    assert not place.calls.exists()
+
+
+@pytest.mark.slow
+def test_a_command_of_the_shell(place: Place) -> None:
+    """`!` runs it in the directory, with its output and exit status; the agent gets nothing of it."""
+    talk = place.talk(*CLAUDE, "-i", "!touch first", SHELL="/bin/sh")
+    talk.until("You said: !touch first")  # a prompt on the command line is never a command
+    talk.asked()
+    talk.type("!pwd > where; echo out; exit 3\r")
+    talk.until("out\nexit 3")
+    talk.asked()
+    assert (place.folder / "where").read_text().strip() == str(place.folder.resolve())
+    talk.type("!echo begun; exec sleep 1000\r")
+    talk.until("\nbegun")
+    talk.type(CTRL_C)
+    talk.until("ended by SIGINT")
+    talk.asked()
+    talk.type("!\r")
+    talk.until("there is no command")
+    talk.asked()
+    talk.type("!!important\r")
+    talk.until("You said: !important")
+    talk.asked()
+    assert place.prompts == ["!touch first", "!important"]
+    assert not (place.folder / "first").exists()
+    assert talk.end(CTRL_D) == 0
+
+
+@pytest.mark.slow
+def test_a_file_for_the_next_prompt(place: Place) -> None:
+    """`/file` gives it to one prompt; one that cannot be read, or is no picture and no text, changes nothing."""
+    (place.folder / "a note.txt").write_text("the note")
+    (place.folder / "binary").write_bytes(b"\0\1")
+    talk = place.talk(columns=200)
+    talk.asked()
+    for words, answer in (
+        ("", "there is no file"),
+        ("nosuch", "there is no such file"),
+        ("binary", "neither text nor an image"),
+        ("'a", "a quotation mark is missing"),
+        ("'a note.txt'", "The next prompt has 1 file: "),
+    ):
+        talk.type(f"/file {words}\r")
+        talk.until(answer)
+        talk.asked()
+    talk.type("look at it\r")
+    talk.until("You said: look at it")
+    talk.asked()
+    said(talk, "again")
+    assert "the note" in place.prompts[0]
+    assert place.prompts[1] == "again"
+
+
+TMUX = shutil.which("tmux")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(TMUX is None, reason="tmux is not installed")
+def test_a_terminal_that_becomes_narrower(place: Place) -> None:
+    """The line is drawn once, where it was, although tmux has divided its rows; what is above it stays."""
+    words = shlex.join([sys.executable, *CLAUDE])
+    screen = Screen(words, {**place.env, "SHELL": "/bin/sh", "LANG": "C.UTF-8"}, place.folder, columns=100, rows=30)
+    try:
+        screen.shows("Ctrl-D leaves.")
+        screen.type("-l", "!seq 1 40")
+        screen.type("Enter")
+        screen.shows("\n39\n40\n")
+        typed = "0123456789" * 18
+        screen.type("-l", typed)
+        screen.shows(f"> {typed[:98]}\n  {typed[98:]}\n")
+        for width in (40, 70, 33):
+            screen.resize(width)
+            room = width - 2
+            rows = [typed[at : at + room] for at in range(0, len(typed), room)]
+            shown = screen.shows("\n40\n\n> " + "\n  ".join(rows) + "\n")
+            assert shown.count("> 0123456789") == 1
+    finally:
+        screen.close()
 
 
 @pytest.mark.slow

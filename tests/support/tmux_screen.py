@@ -26,6 +26,10 @@ class Screen:
         """Press keys, by their names or as text."""
         subprocess.run([*self._tmux, "send-keys", *keys], check=True)
 
+    def resize(self, columns: int) -> None:
+        """Change the width of the terminal."""
+        subprocess.run([*self._tmux, "resize-window", "-x", str(columns)], check=True)
+
     @property
     def text(self) -> str:
         """What is on the screen."""

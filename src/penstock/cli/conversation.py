@@ -173,7 +173,7 @@ class _Conversing:
 
     def _next(self) -> str | None:
         """Return the next prompt; None at the end. Commands are run."""
-        from penstock.cli.editor.commands import is_command, run_command
+        from penstock.cli.editor.commands import is_command, prompt_of, run_command
 
         while True:
             try:
@@ -182,7 +182,7 @@ class _Conversing:
                 return None
             if not is_command(line):
                 if line:
-                    return line.removeprefix("/") if line.startswith("//") else line
+                    return prompt_of(line)
                 continue
             try:
                 if run_command(self._conversation, line):
@@ -194,7 +194,7 @@ class _Conversing:
 
     def _line(self) -> str:
         """Return the next line: one that was queued, else one that is read now."""
-        typed, lines = self._typed_ahead, self._reader()
+        lines, typed = self._reader(), self._typed_ahead
         if typed is None:
             return lines.read()
         if typed.queued and self._is_sent:
@@ -209,7 +209,8 @@ class _Conversing:
     def _reader(self) -> Lines:
         """Return the reader of prompts; it is made when the first prompt is needed."""
         if self._lines is None:
-            self._lines = self._make_reader()
+            with self._typed_ahead or contextlib.nullcontext():  # what is typed until then is not shown twice
+                self._lines = self._make_reader()
         return self._lines
 
     def _make_reader(self) -> Lines:

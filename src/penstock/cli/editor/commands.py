@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import shlex
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from penstock.agents import registry
 from penstock.cli.console import columns, say
 from penstock.cli.editor.directory_diff import directory_diff
+from penstock.cli.editor.shell_command import run_shell
 from penstock.cli.editor.terminal_conversation import TerminalConversation
 from penstock.config.settings import Config
 from penstock.errors import UsageError, nearest, shown
 from penstock.run.spec import OPTIONS
 
 LEVELS: tuple[str, ...] = OPTIONS["allow"].choices
+
+USUAL_COLUMNS = 80
+"""Columns of a terminal that does not tell them."""
+MIN_COLUMNS = 20
+"""Columns of a terminal in which the help is still wrapped by words."""
+
+OTHER_LINES = (
+    ("!COMMAND", "run a command of the shell here; the agent does not see it"),
+    ("//…, !!…", "send a prompt that begins with one slash, or one !"),
+)
+"""Lines that are no prompts either."""
 
 KEYS = (
     ("Enter", "send the prompt"),
@@ -42,10 +57,22 @@ class SlashCommand(msgspec.Struct, frozen=True):
 
 
 def _help(conversation: TerminalConversation, argument: str) -> bool:
-    rows = [[f"{name} {command.argument}".strip(), command.help] for name, command in COMMANDS.items()]
-    say(columns([*rows, ["//…", "send a prompt that begins with one slash"]]))
-    say("\n" + columns(KEYS))
+    rows = [(f"{name} {command.argument}".strip(), command.help) for name, command in COMMANDS.items()]
+    try:
+        width = os.get_terminal_size(1).columns or USUAL_COLUMNS
+    except OSError:  # it hung up
+        width = USUAL_COLUMNS
+    say(f"{_definitions([*rows, *OTHER_LINES], width)}\n{_definitions(KEYS, width)}")
     return False
+
+
+def _definitions(rows: Sequence[tuple[str, str]], width: int) -> str:
+    """Return terms and their meanings as two columns, or below each other where that is too wide."""
+    text = columns(rows)
+    if max(map(len, text.splitlines())) <= width:
+        return text
+    wrapped = textwrap.TextWrapper(max(width, MIN_COLUMNS), initial_indent="  ", subsequent_indent="  ")
+    return "".join(f"{term}\n{wrapped.fill(meaning)}\n" for term, meaning in rows)
 
 
 def _model(conversation: TerminalConversation, argument: str) -> bool:
@@ -70,6 +97,18 @@ def _agent(conversation: TerminalConversation, argument: str) -> bool:
         raise UsageError("a conversation is with one agent", expected="/agent with one name")
     conversation.hand_over(argument)
     say(f"{argument} gets the next prompt, in a new session that begins with a summary of this one.\n")
+    return False
+
+
+def _file(conversation: TerminalConversation, argument: str) -> bool:
+    try:
+        given = [os.path.expanduser(path.removeprefix("@")) for path in shlex.split(argument)]
+    except ValueError as error:
+        raise UsageError("a quotation mark is missing", expected="/file with paths") from error
+    if not given:
+        raise UsageError("there is no file", expected="/file with the path of a picture or a text")
+    files = conversation.attach(given)
+    say(f"The next prompt has {'1 file' if len(files) == 1 else f'{len(files)} files'}: {', '.join(files)}\n")
     return False
 
 
@@ -98,6 +137,7 @@ COMMANDS: Mapping[str, SlashCommand] = {
     "/model": SlashCommand("[NAME]", "model of the next prompts; without a name the agent's default", _model),
     "/allow": SlashCommand("LEVEL", f"what the agent may do: {', '.join(LEVELS)}", _allow),
     "/agent": SlashCommand("NAME", "go on with another agent, which gets a summary", _agent),
+    "/file": SlashCommand("PATH…", "give the next prompt a picture or another file", _file),
     "/cost": SlashCommand("", "tokens and cost of this conversation", _cost),
     "/diff": SlashCommand("", "changes in this directory since the last commit", _diff),
     "/sessions": SlashCommand("", "how to go on with this conversation later", _sessions),
@@ -105,8 +145,11 @@ COMMANDS: Mapping[str, SlashCommand] = {
 }
 """The commands by their names."""
 
-ALIASES = {"/stop": "/quit", "/exit": "/quit"}
+ALIASES = {"/stop": "/quit", "/exit": "/quit", "?": "/help"}
 """Other names of commands, which are not shown."""
+
+MARKS = ("/", "!")
+"""Beginnings of lines that are for Penstock. Doubled they are one character of a prompt."""
 
 HELP: Mapping[str, str] = {name: command.help for name, command in COMMANDS.items()}
 
@@ -124,7 +167,12 @@ def values(config: Config) -> Callable[[str], list[str]]:
 
 def is_command(line: str) -> bool:
     """Return whether a line is for Penstock, and not for the agent."""
-    return line.startswith("/") and not line.startswith("//")
+    return line == "?" or (line.startswith(MARKS) and line[1:2] != line[0])
+
+
+def prompt_of(line: str) -> str:
+    """Return the prompt of a line that is no command: a doubled mark at its beginning is one."""
+    return line[1:] if line.startswith(MARKS) else line
 
 
 def run_command(conversation: TerminalConversation, line: str) -> bool:
@@ -133,6 +181,9 @@ def run_command(conversation: TerminalConversation, line: str) -> bool:
     Raises:
         PenstockError: there is no such command, or it cannot be done.
     """
+    if line.startswith("!"):
+        run_shell(line[1:], conversation.directory)
+        return False
     name, *more = line.split(maxsplit=1)
     name, argument = ALIASES.get(name, name), "".join(more)
     command = COMMANDS.get(name)

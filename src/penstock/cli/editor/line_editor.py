@@ -27,12 +27,13 @@ from prompt_toolkit.shortcuts import CompleteStyle
 
 from penstock.cli.console import notify
 from penstock.cli.editor.prompt_history import PromptHistory
+from penstock.cli.editor.reflow import Reflow
 from penstock.cli.editor.suggestions import Suggestions
 from penstock.cli.exit_status import SIGNAL_BASE
 from penstock.repo.directory_files import DirectoryFiles
 
-MENU_ROWS = 9
-"""Rows that are kept free below the line for completions."""
+MENU_ROWS = 10
+"""Rows that are kept free below the line for completions: all commands fit."""
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 """Signals that end the program; the terminal gets its modes back first."""
@@ -79,6 +80,8 @@ class LineEditor:
             output=_output(),
         )
         self._session.default_buffer.on_text_changed += self._unwarn
+        self._session.app.terminal_size_polling_interval = None  # a signal tells it; drawing twice flickers
+        Reflow(self._session.app)
 
     def read(self, text: str = "") -> str:
         """Ask for a prompt, with this text in the line; return it.

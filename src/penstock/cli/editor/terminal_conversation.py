@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -73,6 +73,17 @@ class TerminalConversation:
             PenstockError: the agent cannot do it; nothing is changed.
         """
         self._adopt(msgspec.structs.replace(self.options, asked={**self.options.asked, **asked}))
+
+    def attach(self, paths: Sequence[str]) -> list[str]:
+        """Give the next prompt files; return all that it has.
+
+        Raises:
+            PenstockError: one cannot be read, or the agent takes no files; nothing is changed.
+        """
+        known = [str(path) for path in self.options.asked.get("files") or ()]
+        files = list(dict.fromkeys([*known, *(os.path.join(self.directory, path) for path in paths)]))
+        self.change(files=files)
+        return files
 
     def hand_over(self, agent: str) -> None:
         """Let another agent go on, in a session of its own that begins with a summary of this conversation.
