@@ -336,3 +336,9 @@ def test_the_log_of_the_server() -> None:
             record.exc_info = sys.exc_info()
         assert_harmless(formatter.format(record))
         assert "RuntimeError" in formatter.format(record)
+
+
+def test_wide_cells_are_aligned() -> None:
+    """A Chinese character and an emoji fill two columns of a terminal each, so the next cell begins where it should."""
+    table = columns([("when", "prompt", "runs"), ("now", "日本語", "1"), ("now", "fix 👍🏽 it", "12")], right_from=2)
+    assert table == "when  prompt     runs\nnow   日本語        1\nnow   fix 👍🏽 it    12\n"

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 def columns(rows: Iterable[Sequence[str]], right_from: int | None = None) -> str:
     """Return rows with the same number of cells as lines of aligned columns; columns from `right_from` on align right.
 
-    A cell is always one line, whatever its text is.
+    A cell is always one line, whatever its text is. Its columns are those of a terminal: a Chinese character has two.
     """
     from penstock.sinks.sanitize import clean_line
+    from penstock.sinks.text.wrapping import columns as size
 
     rows = [[clean_line(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    widths = [max(size(row[column]) for row in rows) for column in range(len(rows[0]))]
     left = len(widths) if right_from is None else right_from
-    lines = (
-        "  ".join(
-            text.ljust(width) if column < left else text.rjust(width)
-            for column, (text, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
+
+    def padded(column: int, text: str) -> str:
+        space = " " * (widths[column] - size(text))
+        return text + space if column < left else space + text
+
+    lines = ("  ".join(padded(column, text) for column, text in enumerate(row)) for row in rows)
     return "".join(line.rstrip() + "\n" for line in lines)
 
 

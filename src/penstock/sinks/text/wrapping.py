@@ -1,8 +1,8 @@
 """Wrapping of lines at the width of a terminal, by inserting line breaks before words.
 
-Text streams, so only the beginning of a word may be known. A break is inserted before a word whose known part does not
-fit; the terminal wraps a word that grows past the margin later. No character is held back or dropped: the space before
-the break stays.
+Text streams, so only the beginning of a word, or of an emoji, may be known. A break is inserted before a word whose
+known part does not fit; the terminal wraps a word that grows past the margin later. No character is held back or
+dropped: the space before the break stays.
 """
 
 from __future__ import annotations
@@ -19,22 +19,45 @@ TAB_COLUMNS = 8
 # Letters of Europe, punctuation, arrows, boxes and the marks of the theme: one column each, in every terminal.
 _NARROW = re.compile("[ -~\xa0-\xac\xae-\u02ff\u0370-\u0377\u0384-\u0482\u2010-\u2027\u2030-\u205e\u20ac\u2190-\u2319"
                      "\u2500-\u25fc\u2610-\u2613\u2630\u2713\u2717]*")  # fmt: skip
-_WIDE = "\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\uffe0-\uffe6"
+_WIDE = (
+    "\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\uffe0-\uffe6"
+    "\U00020000-\U0003fffd"
+)
+_FLAGS = "\U0001f1e6-\U0001f1ff"
+"""Letters of flags: two of them are one."""
+_TONES = "\U0001f3fb-\U0001f3ff"
+"""Skin tones of the emoji before them."""
+_JOINER = "\u200d"
+"""Makes one emoji of two."""
+_EMOJI = f"{_FLAGS}\U0001f300-\U0001faff"
+_EXTENDS = re.compile(f"[{_JOINER}\ufe0e\ufe0f\u20e3]+|[{_TONES}]")
 
 
 @cache  # compiled on first use: a pipe has no margin
 def _token_pattern() -> re.Pattern[str]:
-    return re.compile(rf"\n|\t|[^\S\n\t]+|[{_WIDE}\U00020000-\U0003fffd]|[^\s{_WIDE}\U00020000-\U0003fffd]+")
+    return re.compile(rf"\n|\t|[^\S\n\t]+|[{_WIDE}{_EMOJI}]|{_EXTENDS.pattern}|[^\s{_WIDE}{_EMOJI}]+")
 
 
 def tokens(text: str) -> list[str]:
-    """Return `text` in words, spaces, line breaks, and wide characters one by one."""
+    """Return `text` in words, spaces, line breaks, and wide characters one by one, also the parts of an emoji."""
     return _token_pattern().findall(text)
 
 
 def is_breakable(token: str) -> bool:
     """Return whether a line may break before and after this token, whatever is beside it."""
-    return token.isspace() or (len(token) == 1 and not token.isascii() and columns(token) == 2)
+    return token.isspace() or _is_wide(token)
+
+
+def _is_wide(token: str) -> bool:
+    return len(token) == 1 and not token.isascii() and columns(token) == 2
+
+
+def _goes_on(emoji: str, token: str) -> bool:
+    """Return whether a token is a part of the emoji before it: a skin tone, what is joined to it, or half a flag."""
+    if not emoji:
+        return False
+    flags = [char for char in emoji + token if "\U0001f1e6" <= char <= "\U0001f1ff"]
+    return emoji[-1] == _JOINER or _EXTENDS.fullmatch(token) is not None or emoji + token == "".join(flags[:2])
 
 
 class Margin:
@@ -62,13 +85,15 @@ class Wrapper:
     line of its own.
     """
 
-    __slots__ = ("_can_break", "_column", "_hang", "_indent", "_margin")
+    __slots__ = ("_can_break", "_column", "_emoji", "_hang", "_indent", "_margin")
 
     def __init__(self, margin: Margin, indent: int) -> None:
         self._margin = margin
         self._indent = self._column = indent
         self._can_break = True
         self._hang = ""
+        self._emoji = ""
+        """Emoji so far, if the last character belongs to one: its parts may come one by one."""
 
     def hang(self, text: str) -> None:
         """Begin the rows in which the current line continues with `text`, if there is room for it."""
@@ -97,6 +122,7 @@ class Wrapper:
         if self._column + len(text) <= limit and text.isascii() and text.isprintable():
             self._column += len(text)
             self._can_break = text[-1] == " "
+            self._emoji = ""
             return text
         return "".join([self._token(token, limit, breaks) for token in tokens(text)])
 
@@ -110,6 +136,11 @@ class Wrapper:
         return f"\n{self._hang}"
 
     def _token(self, token: str, limit: int, breaks: bool) -> str:
+        if _goes_on(self._emoji, token):
+            self._advance(columns(self._emoji + token) - columns(self._emoji), limit)
+            self._emoji += token
+            return token
+        self._emoji = ""
         if token == "\n":
             self._column, self._can_break, self._hang = self._indent, True, ""
             return token
@@ -117,8 +148,8 @@ class Wrapper:
             self._can_break = True
             self._advance(TAB_COLUMNS - self._column % TAB_COLUMNS if token == "\t" else len(token), limit)
             return token
-        size = columns(token)
-        is_wide = len(token) == 1 and size == 2
+        size, is_wide = columns(token), _is_wide(token)
+        self._emoji = token if is_wide else ""
         before = ""
         if breaks and (self._can_break or is_wide) and self._column + size > limit:
             start = self._indent + columns(self._hang)
