@@ -306,3 +306,15 @@ def test_words_that_do_not_fit(desk: Desk, words: list[str], said: str) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert not (desk.folder / "log").exists()
+
+
+def test_a_run_that_was_repeated_is_shown_again_with_its_end(desk: Desk) -> None:
+    """The exit status is that of the last attempt, as it was of the run."""
+    ran = desk.run("once", "fix it", "--retry", "1", "--record", str(desk.folder / "kept"))
+    assert ran.returncode == 0, ran.stderr
+    again = subprocess.run(
+        [sys.executable, "-m", "penstock", "show"], env=desk.env, capture_output=True, text=True, timeout=TIMEOUT
+    )
+    assert again.returncode == 0, again.stderr
+    assert "failed" in again.stdout
+    assert "Done." in again.stdout

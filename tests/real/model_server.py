@@ -52,6 +52,8 @@ class Request(NamedTuple):
     """None: a request beside the conversation, for its title."""
     body: str = ""
     """The whole request, as JSON."""
+    is_whole: bool = True
+    """The answer had an end, and with it its tokens; without one it was an error, or broke off."""
 
     @property
     def prompts(self) -> list[str]:
@@ -291,9 +293,9 @@ class _Handler(BaseHTTPRequestHandler):
         server = self.server_of
         asked = made.read(json.loads(body), self.path)
         scenario, answer = server.answer(asked)
-        server.requests.append(Request(asked, scenario, body.decode()))
-        speaks = made(asked.model)
         failure = next((piece for piece in answer if isinstance(piece, Refuse | Break)), None)
+        server.requests.append(Request(asked, scenario, body.decode(), failure is None))
+        speaks = made(asked.model)
         if isinstance(failure, Refuse):
             self._json(failure.status, made.refusal(*failure))
         elif not asked.stream and failure is not None:

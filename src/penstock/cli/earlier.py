@@ -143,7 +143,9 @@ def show_again(options: ReadOptions, earlier: EarlierRun) -> int:
     for part, label in zip(parts, labels, strict=True):
         if part.recording.cut is not None:
             notify_problem(f"{label}: the recording is not complete: {part.recording.cut}")
-    return status_of(readings, interrupted=interrupted)
+    # The last attempt of an agent counts, and the last agent if another one took over, as it did in the run.
+    counts = [*dict(zip(labels, readings, strict=True)).values()] if side_by_side else readings[-1:]
+    return status_of(counts, interrupted=interrupted)
 
 
 def events_of(earlier: EarlierRun) -> list[tuple[RunRecord, list[Event]]]:
