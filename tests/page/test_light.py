@@ -16,6 +16,8 @@ AGAIN_REQUESTS = 6
 SETTLED_MS = 60_000
 LONG = 230
 """Chats of a list that is more than its first page."""
+MOST_DRAWN, UP = 160, 3
+"""Rows of a long list that are drawn at once, and steps up from its end."""
 
 
 class Traffic:
@@ -115,33 +117,39 @@ def test_budgets(own_server: Callable[..., Server], devices: Callable[..., Devic
 
 
 def test_a_long_list(own_server: Callable[..., Server], devices: Callable[..., Device]) -> None:
-    """The first chats are drawn, and more as one scrolls; a filter, a row's name and the stream know them all."""
+    """What is near is drawn and little else; scrolling, keys, a filter and the stream reach all chats."""
     server = own_server()
     chats = [server.chat("quick", title=f"chat {number:03}") for number in range(LONG)]
     page = devices().page()
     page.goto(server.link())
     ready(page)
     rows = page.locator("#chats .row-of-list")
+    first, last = (page.locator(f"#chats [data-chat='{chat}']") for chat in (chats[-1], chats[0]))
     expect(rows.first).to_contain_text(f"chat {LONG - 1:03}", timeout=SETTLED_MS)
-    assert rows.count() < LONG
-    expect(page.locator(f"#chats li[aria-setsize='{LONG}'][aria-posinset='1']")).to_have_count(1, timeout=SETTLED_MS)
+    whole = f"#chats li[aria-setsize='{LONG}']"
+    expect(page.locator(f"{whole}[aria-posinset='1'] [data-chat='{chats[-1]}']")).to_be_visible(timeout=SETTLED_MS)
+    assert rows.count() <= MOST_DRAWN
+
+    first.focus()
+    first.press("End")  # the last row is drawn, gets the focus, and the list is scrolled to it
+    expect(last).to_be_focused(timeout=SETTLED_MS)
+    expect(last).to_be_in_viewport(timeout=SETTLED_MS)
+    expect(page.locator(f"{whole}[aria-posinset='{LONG}'] [data-chat='{chats[0]}']")).to_be_visible(timeout=SETTLED_MS)
+    expect(first).to_have_count(0, timeout=SETTLED_MS)
+    for number in range(1, UP + 1):
+        page.keyboard.press("ArrowUp")
+        expect(page.locator(f"#chats [data-chat='{chats[number]}']")).to_be_focused(timeout=SETTLED_MS)
+    page.evaluate("document.querySelector('#chats .entries').scrollTop = 0")
+    expect(first).to_be_in_viewport(timeout=SETTLED_MS)
+    expect(page.locator(f"#chats [data-chat='{chats[UP]}']")).to_be_focused(timeout=SETTLED_MS)  # kept, far below
+    assert rows.count() <= MOST_DRAWN + 1
 
     page.get_by_label("Find a chat").fill("chat 000")
-    expect(page.locator(f"#chats [data-chat='{chats[0]}']")).to_be_visible(timeout=SETTLED_MS)
+    expect(last).to_be_visible(timeout=SETTLED_MS)
     server.ask("PATCH", f"/api/chats/{chats[0]}", {"title": "chat 000 renamed"})
-    expect(page.locator(f"#chats [data-chat='{chats[0]}']")).to_contain_text("renamed", timeout=SETTLED_MS)
+    expect(last).to_contain_text("renamed", timeout=SETTLED_MS)
     server.ask("PATCH", f"/api/chats/{chats[1]}", {"archived": True})
     page.get_by_label("Find a chat").fill("")
-
-    page.wait_for_function(
-        """count => {
-            const list = document.querySelector("#chats .entries");
-            list.scrollTop = list.scrollHeight;
-            return list.querySelectorAll(".row-of-list").length === count;
-        }""",
-        arg=LONG - 1,
-        timeout=SETTLED_MS,
-    )
-    expect(rows.last).to_contain_text("chat 000 renamed", timeout=SETTLED_MS)
-    expect(page.locator("#chats li[aria-setsize]")).to_have_count(0, timeout=SETTLED_MS)
     expect(page.get_by_role("button", name="Archived (1)")).to_be_visible(timeout=SETTLED_MS)
+    rest = page.locator(f"#chats li[aria-setsize='{LONG - 1}'][aria-posinset='1']")
+    expect(rest).to_have_count(1, timeout=SETTLED_MS)

@@ -83,23 +83,6 @@ export function groupsOf(list, { now = Date.now(), byDirectory = isByDirectory()
 }
 
 /**
- * The first so many of all items, in their groups; `size` is that of the whole group.
- *
- * @param {Group[]} groups
- * @param {number} count
- * @returns {(Group & { size: number })[]}
- */
-export function firstOf(groups, count) {
-  let left = count;
-  const first = groups.map((group) => {
-    const items = group.items.slice(0, left);
-    left -= items.length;
-    return { ...group, items, size: group.items.length };
-  });
-  return first.filter(({ items }) => items.length);
-}
-
-/**
  * @param {Api.ChatView | Api.RunView} it
  * @param {number} midnight  The end of today.
  */

@@ -1,29 +1,65 @@
 // Which chats went on since a person looked at them, as this browser keeps it.
 
-import { readObject, writeObject } from "./storage.js";
+import { read, write } from "./storage.js";
 import { state } from "./store.js";
 
 const NAME = "penstock.seen";
+const MAX_NOTED = 500; // the newest chats; older ones count as seen until they go on
 
-/** @type {Record<string, { turns: number, idle: boolean }> | null} What was seen of each chat. */
-let seen = null;
+/** @typedef {{ turns: number, idle: boolean }} Seen  What was seen of a chat. */
+
+/**
+ * What this browser has noted: of each chat, and the time up to which the others count as seen.
+ *
+ * @type {{ since: number, chats: Record<string, Seen> } | null}
+ */
+let noted = null;
+let written = "";
 let isNewBrowser = false; // this browser had noted nothing, and the first list is not whole yet
 
 /** Note what is seen now: the chat that is open, and all chats if this browser has never noted any. */
 export function markSeen() {
-  const isFirst = seen === null;
-  const before = (seen ??= readObject(NAME));
-  if (isFirst) isNewBrowser = Object.keys(before).length === 0;
+  if (noted === null) {
+    written = read(NAME, "localStorage");
+    noted = parsed(written);
+    isNewBrowser = !noted.since && Object.keys(noted.chats).length === 0;
+  }
+  const { chats: before } = noted;
   const openId = document.hidden ? undefined : state.route.id;
-  /** @type {typeof before} */
+  const chats = state.chats ?? []; // the newest first
+  const isLong = state.isWhole && chats.length > MAX_NOTED;
+  const since = isLong ? Math.max(noted.since, chats[MAX_NOTED].used_at) : noted.since;
+  /** @type {Record<string, Seen>} */
   const now = state.isWhole ? {} : { ...before };
-  for (const chat of state.chats ?? []) {
+  for (const chat of isLong ? chats.slice(0, MAX_NOTED) : chats) {
     const old = chat.id === openId || isNewBrowser ? seenOf(chat) : before[chat.id];
     if (old) now[chat.id] = old;
   }
   if (state.isWhole) isNewBrowser = false;
-  seen = now;
-  writeObject(NAME, now);
+  noted = { since, chats: now };
+  keep();
+}
+
+function keep() {
+  const text = JSON.stringify(noted);
+  if (text === written) return;
+  written = text;
+  write(NAME, text, "localStorage");
+}
+
+/**
+ * What a browser has kept; one of an older page kept the chats alone.
+ *
+ * @param {string} text
+ * @returns {{ since: number, chats: Record<string, Seen> }}
+ */
+function parsed(text) {
+  try {
+    const found = JSON.parse(text) ?? {};
+    return "since" in found ? found : { since: 0, chats: found };
+  } catch {
+    return { since: 0, chats: {} };
+  }
 }
 
 /** @param {Api.ChatView} chat */
@@ -38,12 +74,12 @@ function seenOf(chat) {
  * @param {import("./reducer.js").Chat} chat
  */
 export function markThreadSeen(id, { turns }) {
-  if (document.hidden || !seen || !turns.length) return;
-  seen[id] = {
+  if (document.hidden || !noted || !turns.length) return;
+  noted.chats[id] = {
     turns: Math.max(...turns.map(({ turn }) => turn)),
     idle: turns.every((turn) => turn.state === "completed"),
   };
-  writeObject(NAME, seen);
+  keep();
 }
 
 /**
@@ -52,8 +88,9 @@ export function markThreadSeen(id, { turns }) {
  * @param {Api.ChatView} chat
  */
 export function isUnread(chat) {
-  const old = seen?.[chat.id];
+  const old = noted?.chats[chat.id];
   const isRead = chat.id === state.route.id && !document.hidden;
   if (isRead || chat.state !== "idle" || !chat.turns) return false;
-  return !old || chat.turns > old.turns || !old.idle;
+  if (!old) return !noted || chat.used_at > noted.since;
+  return chat.turns > old.turns || !old.idle;
 }

@@ -15,7 +15,8 @@ import {
 } from "../components/ui.js";
 import { api } from "../net/api.js";
 import { archiveSelected } from "../state/actions.js";
-import { firstOf, groupByDirectory, groupsOf, isArchived, isByDirectory } from "../state/attention.js";
+import { groupByDirectory, groupsOf, isArchived, isByDirectory } from "../state/attention.js";
+import { around, partsOf, rowsBetween } from "../state/list-window.js";
 import { decidesAbout, isReader, otherPerson } from "../state/people.js";
 import { chatPath, runPath } from "../state/router.js";
 import { endSelecting, select, selected, startSelecting } from "../state/selection.js";
@@ -25,8 +26,9 @@ import { isUnread } from "../state/unread.js";
 import { ago, agoInShort, monograms, oneLine } from "../text/format.js";
 
 const FILTER_FROM = 9; // fewer chats can be seen at a glance
-const ROWS = 100; // rows that are drawn at once; more than a screen has
-const ROWS_MARGIN = "0px 0px 1200px"; // so far below what is seen, more rows are drawn
+const ROWS = 100; // more than a screen has; a list with more is drawn near what is seen only
+const ROW_PIXELS = 36; // as in styles/shell.css, until one is drawn
+const HEADING_PIXELS = 34;
 
 /**
  * A chat's dot, and the same as text.
@@ -61,13 +63,16 @@ function Row({ title, mark, when, whole, other }) {
 }
 
 /**
- * The place of a row in its group, for who listens while the group is not whole.
+ * The place of a row in its group, for who listens where not all rows are drawn.
  *
  * @typedef {{ "aria-setsize"?: number, "aria-posinset"?: number }} Place
  */
 
-/** @param {{ chat: Api.ChatView, isCurrent: boolean, mark: string, isSelected: boolean | null, place: Place }} props */
-function Entry({ chat, isCurrent, mark, isSelected, place }) {
+/**
+ * @param {{ chat: Api.ChatView, isCurrent: boolean, mark: string, isSelected: boolean | null, place: Place,
+ *   order: string[] }} props
+ */
+function Entry({ chat, isCurrent, mark, isSelected, place, order }) {
   const [dot, text] = stateOf(chat);
   const other = otherPerson(chat.person);
   const title = oneLine(chat.title) || "New chat";
@@ -85,7 +90,7 @@ function Entry({ chat, isCurrent, mark, isSelected, place }) {
           type="checkbox"
           checked=${isSelected}
           disabled=${!decidesAbout(chat)}
-          onClick=${(/** @type {MouseEvent} */ event) => selectByClick(event, chat.id)}
+          onClick=${(/** @type {MouseEvent} */ event) => selectByClick(event, chat.id, order)}
         />
         ${row}
       </label>
@@ -103,13 +108,12 @@ let lastClicked = ""; // where a range begins
  *
  * @param {MouseEvent} event
  * @param {string} id
+ * @param {string[]} order  The ids of the list.
  */
-function selectByClick(event, id) {
+function selectByClick(event, id, order) {
   const box = /** @type {HTMLInputElement} */ (event.target);
-  const boxes = [...(box.closest(".entries")?.querySelectorAll("label[data-chat]") ?? [])];
-  const all = boxes.map((it) => it.getAttribute("data-chat") ?? "");
-  const [from, to] = [all.indexOf(event.shiftKey ? lastClicked : id), all.indexOf(id)];
-  select(from < 0 ? [id] : all.slice(Math.min(from, to), Math.max(from, to) + 1), box.checked);
+  const [from, to] = [order.indexOf(event.shiftKey ? lastClicked : id), order.indexOf(id)];
+  select(from < 0 ? [id] : order.slice(Math.min(from, to), Math.max(from, to) + 1), box.checked);
   lastClicked = id;
 }
 
@@ -144,39 +148,74 @@ function RunEntry({ run, isCurrent, place }) {
   </li>`;
 }
 
-/** @param {{ it: Api.ChatView | Api.RunView, app: import("../state/store.js").State, marks: Map<string, string>, place: Place }} props */
-function ListEntry({ it, app, marks, place }) {
+/**
+ * @param {{ it: Api.ChatView | Api.RunView, app: import("../state/store.js").State, marks: Map<string, string>,
+ *   place: Place, order: string[] }} props
+ */
+function ListEntry({ it, app, marks, place, order }) {
   const isCurrent = it.id === app.route.id;
   if ("kind" in it) return html`<${RunEntry} run=${it} isCurrent=${isCurrent} place=${place} />`;
-  const shared = { isCurrent, place, mark: marks.get(it.agent) ?? "" };
+  const shared = { isCurrent, place, order, mark: marks.get(it.agent) ?? "" };
   return html`<${Entry} chat=${it} ...${shared} isSelected=${app.selection && app.selection.has(it.id)} />`;
 }
 
 /**
- * How many rows are drawn: the first ones, those up to the row that is open, and more once their end is near.
+ * The list as it is drawn: whole if it is short, else the rows near what is seen, the one with the focus and the one that
+ * is open. The second value gives a row the focus, wherever it is.
  *
  * @param {import("../state/attention.js").Group[]} groups
- * @param {string | undefined} openId
+ * @param {(string | null | undefined)[]} kept  Ids of rows that are drawn at any time.
  * @param {string} words  By which the list is filtered.
  * @param {{ current: HTMLElement | null }} list
- * @returns {number}
+ * @returns {[import("../state/list-window.js").Part[], (id: string | undefined) => void]}
  */
-function useDrawn(groups, openId, words, list) {
-  const [drawn, setDrawn] = useState({ words, rows: ROWS });
-  const open = groups.flatMap(({ items }) => items).findIndex((it) => it.id === openId);
-  const rows = Math.max(drawn.words === words ? drawn.rows : ROWS, open + 1);
+function useWindow(groups, kept, words, list) {
+  const [drawn, setDrawn] = useState({ words, from: 0, to: ROWS });
+  const heights = useRef({ heading: HEADING_PIXELS, row: ROW_PIXELS });
+  const wanted = useRef("");
   const all = groups.reduce((sum, { items }) => sum + items.length, 0);
-  const isCut = rows < all;
+  const isLong = all > ROWS;
+  const now = drawn.words === words ? drawn : { words, from: 0, to: ROWS };
+  const look = () => {
+    const { current } = list;
+    if (!current?.clientHeight || !isLong) return; // on a narrow screen it may be hidden
+    const heightOf = (/** @type {string} */ part) => current.querySelector(part)?.getBoundingClientRect().height;
+    const before = heights.current;
+    heights.current = { heading: heightOf("h2") ?? before.heading, row: heightOf(".row-of-list") ?? before.row };
+    const isSame = before.heading === heights.current.heading && before.row === heights.current.row;
+    const seen = rowsBetween(groups, heights.current, current.scrollTop, current.scrollTop + current.clientHeight);
+    const next = around(now, seen, all);
+    if (next !== now || !isSame) setDrawn({ words, from: next.from, to: next.to });
+  };
+  const looking = useRef(look);
+  looking.current = look;
+  useLayoutEffect(look);
   useEffect(() => {
-    const end = list.current?.querySelector(".rows-end");
-    if (!end) return undefined;
-    const grow = (/** @type {IntersectionObserverEntry[]} */ seen) =>
-      seen.some((it) => it.isIntersecting) && setDrawn({ words, rows: rows + ROWS });
-    const observer = new IntersectionObserver(grow, { root: list.current, rootMargin: ROWS_MARGIN });
-    observer.observe(end);
-    return () => observer.disconnect();
-  }, [words, rows, isCut]);
-  return rows;
+    const again = () => looking.current();
+    const { current } = list;
+    current?.addEventListener("scroll", again, { passive: true });
+    window.addEventListener("resize", again);
+    return () => {
+      current?.removeEventListener("scroll", again);
+      window.removeEventListener("resize", again);
+    };
+  }, []);
+  const focus = () => {
+    const control = wanted.current && controlOf(rowOf(list.current, wanted.current));
+    if (!control) return;
+    wanted.current = "";
+    control.focus();
+  };
+  useLayoutEffect(focus);
+  const goTo = (/** @type {string | undefined} */ id) => {
+    wanted.current = id ?? "";
+    focus();
+    if (wanted.current) setDrawn({ ...now }); // it is drawn now, as it is wanted
+  };
+  const isKept = new Set([...kept, wanted.current]);
+  const isDrawn = (/** @type {number} */ row, /** @type {{ id: string }} */ { id }) =>
+    !isLong || (row >= now.from && row < now.to) || isKept.has(id);
+  return [partsOf(groups, isDrawn, heights.current), goTo];
 }
 
 /** What can be done with the list itself. */
@@ -233,20 +272,30 @@ function useFound(words) {
 }
 
 /**
- * Keep the focus on an entry that moves to another group, or becomes one to be selected, where it is a new element.
+ * Keep the focus on an entry that moves to another group, or becomes one to be selected, where it is a new element; returns
+ * the id of the one that has the focus.
  *
  * @param {{ current: HTMLElement | null }} list
  */
 function useKeptFocus(list) {
   const row = list.current?.contains(document.activeElement) && document.activeElement?.closest(".row-of-list");
-  const id = row && (row.getAttribute("data-chat") ?? row.getAttribute("data-run"));
+  const id = row ? idOf(row) : null;
   useLayoutEffect(() => {
     if (!id || list.current?.contains(document.activeElement)) return;
-    controlOf(list.current?.querySelector(`[data-chat="${CSS.escape(id)}"], [data-run="${CSS.escape(id)}"]`))?.focus({
-      preventScroll: true,
-    });
+    controlOf(rowOf(list.current, id))?.focus({ preventScroll: true });
   });
+  return id;
 }
+
+const idOf = (/** @type {Element} */ row) => row.getAttribute("data-chat") ?? row.getAttribute("data-run");
+
+/**
+ * The row of an entry, if it is drawn.
+ *
+ * @param {HTMLElement | null} list
+ * @param {string} id
+ */
+const rowOf = (list, id) => list?.querySelector(`[data-chat="${CSS.escape(id)}"], [data-run="${CSS.escape(id)}"]`);
 
 /**
  * What of a row has the focus: its link or its box.
@@ -258,19 +307,20 @@ const controlOf = (row) =>
   row?.matches("a") ? /** @type {HTMLElement} */ (row) : (row?.querySelector("input") ?? null);
 
 /**
- * Arrows go from row to row; Esc ends selecting.
+ * Arrows go from row to row, Home and End to the first and the last one; Esc ends selecting.
  *
  * @param {KeyboardEvent} event
+ * @param {string[]} order  The ids of the list.
+ * @param {(id: string | undefined) => void} goTo
  */
-function onListKey(event) {
+function onListKey(event, order, goTo) {
   if (event.altKey || event.ctrlKey || event.metaKey) return;
   const target = /** @type {Element} */ (event.target);
-  const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const row = target.closest(".row-of-list");
-  if (by && row) {
-    const rows = [...(row.closest(".entries")?.querySelectorAll(".row-of-list") ?? [])];
-    controlOf(rows[rows.indexOf(row) + by])?.focus();
-  } else if (event.key === "Escape" && state.selection && !target.matches(".filter")) endSelecting();
+  const at = row ? order.indexOf(idOf(row) ?? "") : -1;
+  const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: order.length - 1 }[event.key];
+  if (next !== undefined && row) goTo(order[next]);
+  else if (event.key === "Escape" && state.selection && !target.matches(".filter")) endSelecting();
   else return;
   event.preventDefault();
 }
@@ -337,16 +387,18 @@ export function ChatList({ app }) {
   const agents = [...(app.agents ?? []).map((it) => it.name), ...(app.chats ?? []).map((it) => it.agent)];
   const marks = monograms([...new Set(agents)]);
   const list = useRef(/** @type {HTMLElement | null} */ (null));
-  useKeptFocus(list);
   const groups = groupsOf(shown);
-  const rows = useDrawn(groups, app.route.id, wanted, list);
+  const order = groups.flatMap(({ items }) => items.map(({ id }) => id));
+  const focused = useKeptFocus(list);
+  const [parts, goTo] = useWindow(groups, [focused, app.route.id], wanted, list);
+  const isLong = shown.length > ROWS;
   const isListed = shown.some((it) => it.id === app.route.id);
-  // Once for each that is opened: the list moves as others go on.
+  // Once for each that is opened, and again when all chats are there: the list moves as others go on.
   useEffect(() => {
     list.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
-  }, [app.route.id, isListed]);
+  }, [app.route.id, isListed, app.isWhole]);
   const menu = [...(app.about?.node ? [NODES] : []), ...listMenu(), ...MENU];
-  return html`<nav id="chats" class="side" aria-label="Chats" onKeyDown=${onListKey}>
+  return html`<nav id="chats" class="side" aria-label="Chats" onKeyDown=${(/** @type {KeyboardEvent} */ event) => onListKey(event, order, goTo)}>
     <header>
       <a class="wordmark" href="/" aria-label="Penstock, new chat"><${Mark} /><span>penstock</span></a>
       <button
@@ -375,19 +427,22 @@ export function ChatList({ app }) {
     ${app.chats && !all.length && html`<p class="side-note">No chats yet. What asks you will stand here first.</p>`}
     ${wanted && !shown.length && html`<p class="side-note">${isSearching ? "Searching…" : "Nothing has these words."}</p>`}
     <div class="entries" ref=${list}>
-      ${firstOf(groups, rows).map(
-        ({ name, path, items, size }) =>
-          html`<section key=${path ?? name} aria-label=${name}>
-            <h2 title=${path}><bdi>${oneLine(name)}</bdi></h2>
-            <ul>
-              ${items.map((it, i) => {
-                const place = size > items.length ? { "aria-setsize": size, "aria-posinset": i + 1 } : {};
-                return html`<${ListEntry} key=${it.id} it=${it} app=${app} marks=${marks} place=${place} />`;
-              })}
-            </ul>
-          </section>`,
-      )}
-      ${rows < shown.length && html`<div class="rows-end"></div>`}
+      ${parts.map((part, i) => {
+        if ("gap" in part) return html`<div key=${`gap ${i}`} style=${{ height: `${part.gap}px` }}></div>`;
+        const { name, path, items } = part.group;
+        return html`<section key=${path ?? name} aria-label=${name}>
+          <h2 title=${path}><bdi>${oneLine(name)}</bdi></h2>
+          <ul>
+            ${part.rows.map((row, k) => {
+              if ("gap" in row)
+                return html`<li key=${`gap ${k}`} aria-hidden="true" style=${{ height: `${row.gap}px` }}></li>`;
+              const place = isLong ? { "aria-setsize": items.length, "aria-posinset": row.place + 1 } : {};
+              const given = { it: row.it, app, marks, place, order };
+              return html`<${ListEntry} key=${row.it.id} ...${given} />`;
+            })}
+          </ul>
+        </section>`;
+      })}
       ${
         archived > 0 &&
         !wanted &&

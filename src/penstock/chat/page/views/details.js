@@ -193,7 +193,7 @@ function Summary({ turn, items }) {
     ["Asked", turn.asked_at && `${fullTime(turn.asked_at)}${by}`],
     ["Agent", [oneLine(turn.agent), oneLine(turn.model)].filter(Boolean).join(" · ")],
     ["Took", turn.duration_ms ? duration(turn.duration_ms) : ""],
-    ["Steps", `${turn.steps || items.length}, of these ${plural(calls, "call")}`],
+    ["Steps", [turn.steps || items.length, calls && `${plural(calls, "call")} among them`].filter(Boolean).join(", ")],
     ["Input", tokens(usage?.input_tokens, usage?.cached_tokens, "from the cache")],
     ["Output", tokens(usage?.output_tokens, usage?.reasoning_tokens, "for thinking")],
     ["Cost", money(turn.cost_usd ?? usage?.cost_usd ?? 0)],
