@@ -218,6 +218,11 @@ def test_a_terminal_without_a_cursor(place: Place, term: str) -> None:
     talk.type("/cost\r")
     talk.until("$0.2500")
     talk.asked()
+    talk.type("!touch pasted\r")
+    talk.until("commands of the shell are not run here")
+    talk.asked()
+    assert not (place.folder / "pasted").exists()
+    assert place.prompts == ["hello there"]
     assert talk.end("/quit\r") == 0
     assert "\x1b" not in talk.shown.replace("\x1b[?2004h", "").replace("\x1b[?2004l", "")  # readline's own
 

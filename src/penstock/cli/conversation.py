@@ -24,6 +24,9 @@ ENDING = frozenset({SIGNAL_BASE + signal.SIGTERM, SIGNAL_BASE + signal.SIGHUP})
 PLAIN_TERMINALS = ("", "dumb", "unknown")
 """Values of `TERM` for terminals that can only append."""
 
+UNMARKED_PASTES = (*PLAIN_TERMINALS, "linux")
+"""Values of `TERM` for terminals that do not mark what is pasted: a line of it cannot be told from a typed one."""
+
 
 class OneRun(Protocol):
     """Run of one prompt, with its display."""
@@ -185,6 +188,9 @@ class _Conversing:
                     return prompt_of(line)
                 continue
             try:
+                if line.startswith("!") and os.environ.get("TERM", "") in UNMARKED_PASTES:
+                    what = "commands of the shell are not run here: a pasted line could be one"
+                    raise UsageError(what, help="use a terminal that marks what is pasted, as most do")
                 if run_command(self._conversation, line):
                     return None
             except PenstockError as error:
