@@ -13,6 +13,9 @@ from functools import cache
 MIN_TEXT_COLUMNS = 20
 """Minimum columns beside the indent of a line; the terminal wraps a narrower line."""
 
+EMOJI_COLUMNS = 4
+"""Columns that an emoji may need: its skin tone comes after it, and some terminals show the two beside each other."""
+
 TAB_COLUMNS = 8
 """Columns between the tab stops of a terminal."""
 
@@ -30,6 +33,7 @@ _TONES = "\U0001f3fb-\U0001f3ff"
 _JOINER = "\u200d"
 """Makes one emoji of two."""
 _EMOJI = f"{_FLAGS}\U0001f300-\U0001faff"
+_IS_EMOJI = re.compile(f"[{_EMOJI}]")
 _EXTENDS = re.compile(f"[{_JOINER}\ufe0e\ufe0f\u20e3]+|[{_TONES}]")
 
 
@@ -137,7 +141,8 @@ class Wrapper:
 
     def _token(self, token: str, limit: int, breaks: bool) -> str:
         if _goes_on(self._emoji, token):
-            self._advance(columns(self._emoji + token) - columns(self._emoji), limit)
+            # Terminals that do not know the emoji show its parts beside each other, so all of them count.
+            self._column = min(self._column + columns(token), limit)
             self._emoji += token
             return token
         self._emoji = ""
@@ -149,9 +154,10 @@ class Wrapper:
             self._advance(TAB_COLUMNS - self._column % TAB_COLUMNS if token == "\t" else len(token), limit)
             return token
         size, is_wide = columns(token), _is_wide(token)
-        self._emoji = token if is_wide else ""
+        self._emoji = token if is_wide and _IS_EMOJI.match(token) else ""
+        needed = EMOJI_COLUMNS if self._emoji else size
         before = ""
-        if breaks and (self._can_break or is_wide) and self._column + size > limit:
+        if breaks and (self._can_break or is_wide) and self._column + needed > limit:
             start = self._indent + columns(self._hang)
             if start < self._column:
                 before, self._column = f"\n{self._hang}", start
