@@ -19,7 +19,7 @@ COVERED := tests/core tests/run/test_lifecycle.py tests/run/test_lifecycle_table
 	proposals.py queue_items.py reply.py scan.py submission.py)
 
 # Tests that have targets of their own.
-OTHER_TARGETS := $(addprefix --ignore=tests/,doc loop repo cluster chat/web/test_cuts.py chat/web/test_kills.py)
+OTHER_TARGETS := $(addprefix --ignore=tests/,doc loop repo cluster chat/web/test_cuts.py chat/web/test_kills.py chat/web/test_acp_kills.py)
 
 # Compiled modules are kept: hundreds of tests start Penstock as a program.
 unexport PYTHONDONTWRITEBYTECODE
@@ -69,7 +69,7 @@ test-wheel: $(VENV)/.dev page ## build wheel and sdist, and run the wheel where 
 test-chat: test-cuts test-page test-page-agents ## run the chat with cuts and kills, and in a real browser
 
 test-cuts: $(VENV)/.dev ## run the chat over lines that are cut and with servers that are killed
-	PENSTOCK_CHAT=1 PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest tests/chat/web/test_cuts.py tests/chat/web/test_kills.py -n auto $(ARGS)
+	PENSTOCK_CHAT=1 PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest $(addprefix tests/chat/web/test_,cuts.py kills.py acp_kills.py) -n auto $(ARGS)
 
 test-page: $(VENV)/.browser page ## run the chat's page in a real browser; needs chromium, or PENSTOCK_CHROMIUM=…
 	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/page -n auto --dist worksteal -rfEs $(ARGS)
@@ -94,7 +94,7 @@ test-agents: $(VENV)/.dev ## run the real agents, from npm, against a local mode
 test-editors: $(VENV)/.dev ## run Vim and Emacs in a terminal on a document that is answered; needs tmux
 	PENSTOCK_EDITORS=1 $(BIN)/python -m pytest tests/doc/test_editors.py -rfEs $(ARGS)
 
-soak: ## run all tests at their full counts: all recordings and examples, all cases in the browser, all agents on all routes, 500 cuts, 50 kills
+soak: ## run all tests at their full counts: all recordings and examples, all cases in the browser, all agents on all routes, 500 cuts, 50 kills, 200 of editors' connections
 	PENSTOCK_SOAK=1 $(MAKE) test
 	PENSTOCK_SOAK=1 $(MAKE) test-chat
 	PENSTOCK_SOAK=1 $(MAKE) test-doc

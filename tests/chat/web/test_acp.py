@@ -6,12 +6,14 @@ import asyncio
 import json
 import random
 import sys
+import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import acp.schema as acp
+import msgspec
 import pytest
 from acp_client import AcpClient, selected, words
 from pictures import png
@@ -20,6 +22,7 @@ from served import AGENTS, PLAYER, RECORDINGS, SECONDS, TESTS, Gateway
 from waiting import until
 
 from penstock.cli.serve import hidden
+from penstock.cli.stdio.link import TurnStep
 
 MORE = f"""
 [agents.failing]
@@ -141,6 +144,29 @@ def test_a_turn_outlives_its_client(gateway: Gateway) -> None:
     third.close()
     second.close()
     (gateway.folder / "go").unlink()
+
+
+def test_a_reply_is_shown_before_its_run_has_ended(gateway: Gateway, editor: AcpClient) -> None:
+    """A session is loaded once all text is there, while the process of the agent still ends."""
+    session = editor.new(gateway.root)
+    editor.prompt(session, "Hello")
+    until(lambda: turns_of(gateway, session)[0]["finalized"])
+    second = another(gateway)
+    chats, has_ended, is_over = second._agent._chats, threading.Event(), threading.Event()
+    follow, turns = chats.follow, chats.turns
+
+    def follow_on(id: str, turn: int, after: int) -> Iterator[TurnStep]:
+        yield from follow(id, turn, after)
+        has_ended.wait(SECONDS)
+        is_over.set()
+
+    chats.follow = follow_on  # type: ignore[method-assign]
+    chats.turns = lambda id: [msgspec.structs.replace(turn, finalized=False) for turn in turns(id)]  # type: ignore[method-assign]
+    second.ask("session/load", sessionId=session, cwd=str(gateway.root), mcpServers=[])
+    assert not is_over.is_set()
+    assert second.text() == REPLY
+    has_ended.set()
+    second.close()
 
 
 @pytest.mark.parametrize("count", [4, pytest.param(100, marks=pytest.mark.slow)])

@@ -216,9 +216,9 @@ class SessionTurns:
                 session.replayed = None
                 live.set()
 
-        if turn.state == "completed":
+        if turn.finalized:
             show()
-        else:
+        else:  # it runs, or its reply is complete and its run is about to end, for which the client need not wait
             threading.Thread(target=show, daemon=True).start()
             live.wait()
 
