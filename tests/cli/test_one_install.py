@@ -38,10 +38,20 @@ NEEDS = {
 }
 """Packages that a command imports."""
 
+FOREIGN = re.compile(
+    r"penstock\.(chat\.web\.(doors\.|foreign_turns|openai|ai_sdk|agui)|cli\.(acp|mcp|stdio)|sinks\.(atif|spans)|run\.collector)"
+)
+"""Modules of protocols that other programs speak, which are imported by the first request in one of them."""
+
 
 def imported(log: str) -> set[str]:
     """The declared packages in the log of Python's imports."""
     return {line.split("|")[-1].strip().partition(".")[0] for line in log.splitlines()} & PACKAGES
+
+
+def foreign(log: str) -> set[str]:
+    """The modules for other programs in the log of Python's imports."""
+    return {name for line in log.splitlines() if FOREIGN.match(name := line.split("|")[-1].strip())}
 
 
 @pytest.mark.sample(4)
@@ -52,11 +62,12 @@ def test_a_command_imports_what_it_needs(command: str, tmp_path: Path) -> None:
     env = {**os.environ, "PENSTOCK_DATA": str(tmp_path), "PENSTOCK_CONFIG": os.devnull}
     done = subprocess.run(words, capture_output=True, text=True, env=env, timeout=SECONDS, check=False)
     assert imported(done.stderr) == NEEDS[command]
+    assert not foreign(done.stderr) or command.startswith("completion"), "only it needs the options of all commands"
 
 
 @pytest.mark.slow
 def test_the_server_imports_what_it_needs(tmp_path: Path) -> None:
-    """`penstock serve` on one machine needs no database, and no client of HTTP."""
+    """`penstock serve` on one machine needs no database, no client of HTTP, no protocol of other programs."""
     words = [sys.executable, "-X", "importtime", "-m", "penstock", "serve", "--port", "0", "--link"]
     log = tmp_path / "log"
     with (
@@ -71,6 +82,7 @@ def test_the_server_imports_what_it_needs(tmp_path: Path) -> None:
         process.stdout.read()
         assert process.wait(SECONDS) == 0
     assert imported(log.read_text("utf-8")) == SERVER
+    assert not foreign(log.read_text("utf-8"))
 
 
 def test_what_is_imported_is_declared() -> None:

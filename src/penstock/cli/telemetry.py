@@ -12,7 +12,7 @@ from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.config.settings import Config
-    from penstock.run.telemetry import TelemetryOptions
+    from penstock.run.collector import TelemetryOptions
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 SIGNALS = ("TRACES", "METRICS")
@@ -70,7 +70,7 @@ def _options(
     Raises:
         UsageError: it is wanted, and the environment asks for another protocol.
     """
-    from penstock.run.telemetry import CONTENT_VARIABLE, CONTENT_WORDS, TelemetryOptions
+    from penstock.run.collector import CONTENT_VARIABLE, CONTENT_WORDS, TelemetryOptions
     from penstock.run.trace_context import of_environment
 
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":

@@ -29,8 +29,8 @@ from penstock.run.takeover import Takeover
 from penstock.run.trace_context import TraceContext
 
 if TYPE_CHECKING:
+    from penstock.run.collector import RunTelemetry
     from penstock.run.recording import RecordingWriter
-    from penstock.run.telemetry import RunTelemetry
     from penstock.sinks.spans import Value
 
 OnQuestion = Callable[[QuestionAsked], str | Awaitable[str | None] | None]

@@ -501,18 +501,6 @@ def test_every_route_needs_a_login(gateway: Gateway) -> None:
             assert nobody.get(path).status_code == 401
 
 
-@pytest.mark.slow
-def test_nothing_is_imported_before_it_is_needed(gateway: Gateway) -> None:
-    """Who never asks so pays nothing."""
-    code = (
-        "import sys, penstock.chat.web.app\n"
-        "doors = 'openai', 'foreign', 'ai_sdk', 'agui'\n"
-        "print([name for name in sys.modules if any(door in name for door in doors)])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs /proc")
 @pytest.mark.slow
 def test_agents_do_not_ask_for_agents_for_ever(gateway: Gateway) -> None:

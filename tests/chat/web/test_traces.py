@@ -11,6 +11,7 @@ from served import AGENTS, Gateway
 from waiting import until
 
 from penstock.run import telemetry
+from penstock.run.collector import TIMEOUT_VARIABLE, TelemetryOptions
 
 collector = pytest.importorskip("collector", reason="needs the extra otel")
 
@@ -32,8 +33,8 @@ ASKS: dict[str, tuple[str, dict[str, Any]]] = {
 def collected(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A collector to which this process sends its runs."""
     made = collector.Collector()
-    monkeypatch.setenv(telemetry.TIMEOUT_VARIABLE, "60")
-    telemetry.set_up(telemetry.TelemetryOptions(endpoint=made.url))
+    monkeypatch.setenv(TIMEOUT_VARIABLE, "60")
+    telemetry.set_up(TelemetryOptions(endpoint=made.url))
     yield made
     telemetry.finish()
     made.close()

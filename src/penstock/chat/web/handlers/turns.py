@@ -14,7 +14,6 @@ from penstock.chat.history.details import details_of
 from penstock.chat.web import schemas
 from penstock.chat.web.api import Api
 from penstock.chat.web.callers import depth_of_caller
-from penstock.chat.web.doors.atif import turn_trajectory
 from penstock.chat.web.errors import NO_STORE
 from penstock.chat.web.handlers.parts import (
     MAX_PAGE_TURNS,
@@ -123,6 +122,8 @@ async def activity(api: Api, request: Request, chat: str, turn: int) -> Response
 
 async def trajectory(api: Api, request: Request, chat: str, turn: int) -> Response:
     """Return a turn that has ended as a trajectory for evaluation tools."""
+    from penstock.chat.web.doors.atif import turn_trajectory  # few servers are asked for one
+
     view, rows = await api.service.turn(chat, turn)
     if not view.finalized:
         raise Conflicting(f"turn {turn} has not ended", help="ask again when it is completed")
