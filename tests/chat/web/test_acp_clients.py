@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 import acp
 import pytest
 from acp import helpers, schema
+from npm_packages import installed
 from pictures import png
 from serve_process import Serve
 from served import AGENTS, RECORDINGS, SECONDS, TESTS, held_and_asking
@@ -269,3 +271,14 @@ def test_the_official_client_for_javascript(machine: Machine) -> None:
     assert found["text"] == found["loaded"] == REPLY
     assert found["title"] == "Hello"
     assert found["pictures"] == [b64encode(png()).decode()]
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm")
+def test_a_client_that_is_no_package_of_the_protocol(machine: Machine) -> None:
+    """acpx, for the command line: it trusts the directory, prints the reply, and allows what the agent asks."""
+    program = installed("acpx@0.19.1") / "node_modules" / ".bin" / "acpx"
+    for agent, prompt, reply in (("scripted", "Hello", REPLY), ("peer", "permission", "asked: once")):
+        words = [str(program), "--cwd", str(machine.root), "--approve-all", "--format", "quiet"]
+        words += ["--agent", shlex.join(machine.words(agent)), "exec", prompt]
+        done = subprocess.run(words, capture_output=True, text=True, env=machine.env, timeout=300, check=False)
+        assert (done.returncode, done.stdout.strip()) == (0, reply), done.stderr

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import httpx2
+import langchain_clients
 import msgspec
 import openai
 import pytest
+from effort import SOAK
 from recorded_turns import PROMPT, end_of, entries_of, first_question
 
 from penstock import events as ev
@@ -121,6 +123,46 @@ def test_pieces_make_no_difference(recording: Recording) -> None:
     assert len({(it.content, it.finish, str(it.failure)) for it in found}) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("is_full", [False, True], ids=["final", "full"])
+def test_langchain_ends_as_the_run(recordings: list[Recording], is_full: bool) -> None:
+    """LangChain's model reads all recordings, streamed and whole: the message, the usage, or an error; never a call."""
+    turns = [entries_of(it) for it in recordings]
+    sent: list[dict[str, Any]] = []
+    for rows in turns:
+        data, made = whole(rows, OPTIONS._replace(is_full=is_full))
+        status, _, body = made.response()
+        sent.append({"status": 200, "body": data.decode(), "stream": True})
+        sent.append({"status": status, "body": body.decode(), "stream": False})
+    found = iter(langchain_clients.ask(sent))
+    for rows in turns:
+        end = end_of(rows)
+        for one in (next(found), next(found)):
+            assert (one["error"] is None) == (end.outcome not in FAILURES), one
+            assert not one["tools"]
+            if end.outcome == "cancelled":
+                assert one["content"].endswith(f"[{end.reason or 'stopped'}]")
+            elif one["error"] is None:
+                assert one["content"] == end.message
+                assert one["finish"] == "stop"
+
+
+@pytest.mark.slow
+def test_langchain_takes_no_cut_for_an_answer(recordings: list[Recording]) -> None:
+    """Cut after every entry of twenty recordings, the model raises an error until the end is known."""
+    short = [rows for rows in (entries_of(it) for it in recordings) if len(rows) < 120][:20]
+    assert len(short) == 20
+    sent: list[dict[str, Any]] = []
+    expected: list[bool] = []
+    for rows in short:
+        for number in range(len(rows)):
+            data, made = whole(rows[:number])
+            expected.append(made.is_completed or _asks(rows[:number]))
+            sent.append({"status": 200, "body": data.decode(), "stream": True})
+    for is_known, one in zip(expected, langchain_clients.ask(sent), strict=True):
+        assert is_known or one["error"] is not None
+
+
 def test_a_question_is_the_message(recording: Recording) -> None:
     """The run waits for a person: the client gets the question as a message, and its own answer goes on from there."""
     rows = entries_of(recording)
@@ -173,7 +215,7 @@ def test_a_cut_is_never_a_success(recording: Recording) -> None:
             assert not is_success
             assert b'"error":{' in data
             assert made.response()[0] == 500
-        if number % 10 == 0:
+        if SOAK or number % 10 == 0:
             assert Read(200, data, stream=True).is_success == is_success
 
 
