@@ -315,6 +315,27 @@ def test_a_question_that_is_answered_elsewhere_is_withdrawn(gateway: Gateway) ->
     editor.close()
 
 
+def test_two_editors_and_the_page_share_a_question(gateway: Gateway) -> None:
+    """The answer in one editor closes it in the other one and on the page, and both have the reply."""
+    first, second = another(gateway, "chooser"), another(gateway, "chooser")
+    first.answer = lambda asked: None
+    second.answer = lambda asked: selected("once")
+    session = first.new(gateway.root)
+    first.send("session/prompt", sessionId=session, prompt=words("edit"))
+    first.until(lambda: bool(first.permissions))
+    assert turns_of(gateway, session)[0]["question"]["options"]
+    second.ask("session/load", sessionId=session, cwd=str(gateway.root), mcpServers=[])
+    until(lambda: second.ask("session/list") and second.permissions, "the second editor is asked")
+    assert first.read()["result"]["stopReason"] == "end_turn"
+    assert len(first.withdrawn) == 1
+    [turn] = turns_of(gateway, session)
+    assert (turn.get("question"), turn["message"]) == (None, "chosen: once")
+    until(lambda: second.ask("session/list") and second.text(), "the second editor has the reply")
+    assert first.text() == second.text() == "chosen: once"
+    for one in (first, second):
+        one.close()
+
+
 def test_a_person_trusts_a_directory(gateway: Gateway, editor: AcpClient) -> None:
     """The editor is asked at the first prompt, once; without trust nothing runs and no chat is made."""
     folder = gateway.root / "strange"
