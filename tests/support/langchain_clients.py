@@ -9,9 +9,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from python_packages import SECONDS, installed
+from python_packages import installed
 
 PACKAGE = "langchain-openai==1.7.4"
+SECONDS = 800
+"""Timeout in seconds for all answers, on a machine that is busy."""
+
 PROGRAM = Path(__file__).with_name("langchain_client.py")
 
 

@@ -25,8 +25,11 @@ def installed(package: str, *more: str, seconds: float = SECONDS) -> Path:
         try:
             words = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"]
             subprocess.run([*words, str(made), package, *more], check=True, capture_output=True, timeout=seconds)
-            if not found.exists():
+            try:
                 made.rename(found)
+            except OSError:  # another process has installed it meanwhile
+                if not found.exists():
+                    raise
         finally:
             shutil.rmtree(made, ignore_errors=True)
     return found

@@ -126,25 +126,22 @@ def test_pieces_make_no_difference(recording: Recording) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("is_full", [False, True], ids=["final", "full"])
 def test_langchain_ends_as_the_run(recordings: list[Recording], is_full: bool) -> None:
-    """LangChain's model reads all recordings, streamed and whole: the message, the usage, or an error; never a call."""
-    turns = [entries_of(it) for it in recordings]
+    """LangChain's model reads all recordings at both levels: the message, or an error; and never a call."""
+    ends = []
     sent: list[dict[str, Any]] = []
-    for rows in turns:
+    for rows in map(entries_of, recordings):
         data, made = whole(rows, OPTIONS._replace(is_full=is_full))
         status, _, body = made.response()
-        sent.append({"status": 200, "body": data.decode(), "stream": True})
-        sent.append({"status": status, "body": body.decode(), "stream": False})
-    found = iter(langchain_clients.ask(sent))
-    for rows in turns:
-        end = end_of(rows)
-        for one in (next(found), next(found)):
-            assert (one["error"] is None) == (end.outcome not in FAILURES), one
-            assert not one["tools"]
-            if end.outcome == "cancelled":
-                assert one["content"].endswith(f"[{end.reason or 'stopped'}]")
-            elif one["error"] is None:
-                assert one["content"] == end.message
-                assert one["finish"] == "stop"
+        streamed = {"status": 200, "body": data.decode(), "stream": True}
+        sent.append(streamed if is_full else {"status": status, "body": body.decode(), "stream": False})
+        ends.append(end_of(rows))
+    for end, one in zip(ends, langchain_clients.ask(sent), strict=True):
+        assert (one["error"] is None) == (end.outcome not in FAILURES), one
+        assert not one["tools"]
+        if end.outcome == "cancelled":
+            assert one["content"].endswith(f"[{end.reason or 'stopped'}]")
+        elif one["error"] is None:
+            assert (one["content"], one["finish"]) == (end.message, "stop")
 
 
 @pytest.mark.slow
