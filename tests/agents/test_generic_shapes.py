@@ -47,9 +47,8 @@ def end(events: list[ev.Event]) -> ev.RunEnded:
 
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
-OWN_WORDS = {"goose/err400", "goose/err401", "goose/errstream", "droid/goeson", "goose/killed_sigterm"}
-"""Recordings that only the agent's own reader understands: an error as a text of the model, an answer in two pieces
-whose end has the second alone, a stream without an end."""
+OWN_WORDS = {"goose/err400", "goose/err401", "goose/errstream", "goose/killed_sigterm"}
+"""Recordings that only the agent's own reader understands: an error as a text of the model, a stream without an end."""
 YOUNGER = sorted(
     path
     for agent in ("kilo", "kimi", "droid", "goose")
@@ -133,6 +132,17 @@ def test_what_is_said_again_under_another_name_is_said_once() -> None:
     whole, again = {"type": "assistant_message", "text": REPLY}, {"type": "note", "text": REPLY}
     result = {"type": "result", "response": REPLY}
     assert said(read(lines(*pieces, {"type": "message_stop"}, whole, again, result))) == [REPLY]
+
+
+@pytest.mark.parametrize("name", ["completion", "result", "done"])
+@pytest.mark.parametrize("last", ["two files.", "It is done: two files.", " two files.\n"])
+def test_an_end_that_repeats_the_last_piece_adds_nothing(name: str, last: str) -> None:
+    """The end of a run has the whole of a text that came in pieces, or its last piece alone; other words are new."""
+    pieces = [{"type": "message", "text": piece} for piece in ("It is done: ", "two files.")]
+    events = read(lines(*pieces, {"type": name, "finalText": last}))
+    assert (said(events), end(events).reply) == ([REPLY], REPLY)
+    events = read(lines(*pieces, {"type": name, "finalText": REPLY + " And one more."}))
+    assert end(events).reply == REPLY + " And one more."
 
 
 def test_a_text_that_only_seems_whole_replaces_none() -> None:

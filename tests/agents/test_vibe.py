@@ -8,7 +8,7 @@ import adapter_harness
 import msgspec
 import pytest
 
-from penstock.events import Event, MessageEnded, Notice, RunEnded, ToolReturned
+from penstock.events import BlockEnded, Event, MessageEnded, Notice, RunEnded, ToolReturned
 from penstock.stream import Stream
 
 WHO = {"name": "@mistralai/mistral-vibe", "version": "3.0.2"}
@@ -54,6 +54,38 @@ def test_another_message_after_a_retry_replaces_nothing() -> None:
     assert end.reply.endswith("Two.")
     again = run(said("One."), RETRY, said("One, anew."), said(" And on."))[1]
     assert again.reply == "One, anew. And on."
+
+
+FIRST, SECOND = "7e60d44b-82a9-5a1b-8a83-826f40f5320e", "1a288204-eba3-5fcc-8c48-ea97bd75616b"
+
+
+def thought(text: str, id: str) -> dict[str, Any]:
+    """A piece of thinking."""
+    return update("agent_thought_chunk", content={"type": "text", "text": text}, messageId=f"reasoning-{id}-0")
+
+
+def test_an_answer_that_vibe_discarded_is_no_part_of_the_reply() -> None:
+    """At the limit of tokens it asks for a shorter answer, and the wire has nothing of it but another id."""
+    first = said("This reply is cut off at the limit, in the mid", f"assistant-{FIRST}")
+    events, end = run(thought("Long.", FIRST), first, thought("Short.", SECOND), said("Whole.", f"assistant-{SECOND}"))
+    assert (end.outcome, end.reply, end.rounds) == ("ok", "Whole.", 1)
+    assert [it.status for it in adapter_harness.of(events, MessageEnded)] == ["ok", "superseded", "ok", "ok"]
+    assert [it.code for it in adapter_harness.of(events, Notice)] == ["retry"]
+    [ended] = [it.text for it in adapter_harness.of(events, BlockEnded) if "cut off" in it.text]
+    assert ended == "This reply is cut off at the limit, in the mid"
+
+
+@pytest.mark.parametrize("between", ["a call", "a message", "nothing"])
+def test_an_answer_after_something_new_discards_nothing(between: str) -> None:
+    """After a call, or a message of the user, the agent goes on; ids of another form say nothing."""
+    middle = {
+        "a call": [update("tool_call", toolCallId="c", kind="execute", status="completed", rawInput={"command": "ls"})],
+        "a message": [update("user_message_chunk", content={"type": "text", "text": "And?"})],
+    }.get(between, [])
+    ids = ("1", "2") if between == "nothing" else (f"assistant-{FIRST}", f"assistant-{SECOND}")
+    events, end = run(said("First.", ids[0]), *middle, said("Second.", ids[1]))
+    assert [it.status for it in adapter_harness.of(events, MessageEnded)] == ["ok", "ok"]
+    assert end.reply.endswith("Second.")
 
 
 @pytest.mark.parametrize(

@@ -109,8 +109,13 @@ class AcpQuirks(msgspec.Struct, frozen=True, kw_only=True):
     written over a file whose content is unknown. "": the results do not say."""
     skipped: str = ""
     """Regular expression of the result of a call that was not run, though the agent reports it as completed."""
+    answer_id: str = ""
+    """Regular expression of the ids of messages; its group names the model's answer. An answer that follows another
+    with no call between replaces it: the agent has discarded that, and asked the model again."""
     sums_usage: bool = True
-    """The figures at the end are those of the whole turn, not of its last model call."""
+    """The figures at the end are those of the whole turn, not of its last model call or of the whole session."""
+    session_totals: bool = False
+    """`_meta` of `usage_update` has the figures of the whole session so far: they grow by those of each model call."""
     ignore_project: Mapping[str, object] = {}
     """`_meta` of the request that opens a session, by which the agent ignores the project's own settings."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Sequence
 
 import msgspec
@@ -52,8 +53,8 @@ def command(args: Sequence[str]) -> int:
     if url is not None:
         found = asyncio.run(_of_all_nodes(url, options, limit))
     else:
-        found = [record for record in records(data_of(options) / AUDIT) if _is_asked_for(record, options)]
-        found = found[-limit:] if limit else found
+        asked_for = (record for record in records(data_of(options) / AUDIT) if _is_asked_for(record, options))
+        found = [*deque(asked_for, limit)]
     if options.json:
         return pass_on(msgspec.json.Encoder().encode_lines(found))
     return say(as_text(found) if found else "There are no such records.\n")

@@ -30,6 +30,9 @@ GUARD = os.path.join(os.path.dirname(__file__), "guard.py")
 OPEN_PORTS = os.path.join(os.path.dirname(__file__), "open_ports.py")
 POLL_SECONDS = 0.1
 """Seconds between two looks at whether a program is to be stopped."""
+MAX_OUTPUT_BYTES = 1024 * 1024
+"""Maximum bytes of the output of a program that is asked for its version or writes its schema into files: both print a
+few lines, and one that prints without an end is killed."""
 KILL_ROUND_SECONDS = 0.005
 """Seconds between two searches for processes that a killed guard left behind."""
 
@@ -242,22 +245,28 @@ class Process:
             self.close_fd(fd)
 
 
-def output_of(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, seconds: float) -> tuple[int | None, str]:
-    """Return the exit status of a program and its output, stdout and stderr; no process of it is left.
+def output_of(
+    argv: Sequence[str], env: Mapping[str, str], cwd: str | None, seconds: float, max_bytes: int = MAX_OUTPUT_BYTES
+) -> tuple[int | None, str]:
+    """Return the exit status of a program and the beginning of its output, stdout and stderr; no process of it is left.
 
-    The status is None if it did not exit in time, or could not be executed. `argv[0]` is a path.
+    The status is None if it did not exit in time, had more output than this, or could not be executed. `argv[0]` is a
+    path.
 
     Raises:
         TransportError: no process can be started.
     """
     process = Process(argv, env, cwd, uuid.uuid4().hex)
     process.close_fd(process.stdin)
-    said, end = b"", time.monotonic() + seconds
+    said, end = bytearray(), time.monotonic() + seconds
     poll = select.poll()
     for fd in (process.stdout, process.stderr, process.control):
         poll.register(fd, select.POLLIN)
     try:
-        while process.exited is None and process.failed is None and (left := end - time.monotonic()) > 0:
+        while process.exited is None and process.failed is None and len(said) < max_bytes:
+            left = end - time.monotonic()
+            if left <= 0:
+                break
             for fd, _ in poll.poll(left * 1000):
                 if fd == process.control:
                     process.read_reports()
@@ -267,23 +276,27 @@ def output_of(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, seco
                     poll.unregister(fd)
         exited = process.exited
         process.signal("K")
-        said += _rest(process)
+        said += _rest(process, max_bytes - len(said))
     finally:
+        for fd in (process.stdout, process.stderr):
+            process.close_fd(fd)  # the guard forwards no more, and need not wait until somebody reads
         process.end()
-    return exited.status if exited is not None else None, said.decode("utf-8", "replace")
+    return exited.status if exited is not None else None, said[:max_bytes].decode("utf-8", "replace")
 
 
-def _rest(process: Process) -> bytes:
-    """Return the data left in the pipes of a dead process."""
+def _rest(process: Process, max_bytes: int) -> bytes:
+    """Return the data left in the pipes of a dead process, or its beginning."""
+    if max_bytes <= 0:
+        return b""
     os.set_blocking(process.stdout, True)
-    said = b""
-    while data := os.read(process.stdout, 65536):
+    said = bytearray()
+    while len(said) < max_bytes and (data := os.read(process.stdout, 65536)):
         said += data
     try:
         said += os.read(process.stderr, 65536)
     except BlockingIOError:
         pass
-    return said
+    return bytes(said)
 
 
 def stdout_of(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.agents._models import AgentModel
-from penstock.chat.service.agents.models import FRESH_SECONDS, MAX_ASKED, ModelLists
+from penstock.chat.service.agents.models import EMPTY_SECONDS, FRESH_SECONDS, MAX_ASKED, ModelLists
 
 MODELS = [AgentModel("m1", ["low"])]
 
@@ -57,21 +57,43 @@ def test_several_clients_wait_for_one_program() -> None:
     asyncio.run(script())
 
 
-def test_a_list_counts_for_an_hour() -> None:
-    """Then the program is asked again; an empty list counts as long."""
+def test_how_long_a_list_counts() -> None:
+    """A list counts for an hour, and an empty one for half a minute: after a login there are models."""
 
     async def script() -> None:
         asked, now = Asked(), 0.0
         asked.go.set()
         lists = ModelLists(asked, lambda: now)
-        for answer in (MODELS, []):
+        nothing: list[AgentModel] = []
+        for answer, seconds in ((MODELS, FRESH_SECONDS), (nothing, EMPTY_SECONDS), (MODELS, FRESH_SECONDS)):
             asked.answer = lambda answer=answer: answer  # type: ignore[misc]
             before = len(asked.names)
             assert await lists.of("codex") == answer
-            now += FRESH_SECONDS - 1
+            now += seconds - 1
             assert await lists.of("codex") == answer
             assert len(asked.names) == before + 1
             now += 1
+        lists.close()
+
+    asyncio.run(script())
+
+
+def test_the_time_of_a_list_begins_with_its_answer() -> None:
+    """A program that takes long to say nothing is not asked again at once."""
+
+    async def script() -> None:
+        asked, now = Asked(), 0.0
+
+        def slow() -> list[AgentModel]:
+            nonlocal now
+            now += 10 * EMPTY_SECONDS
+            return []
+
+        asked.answer = slow
+        asked.go.set()
+        lists = ModelLists(asked, lambda: now)
+        assert await lists.of("codex") == await lists.of("codex") == []
+        assert asked.names == ["codex"]
         lists.close()
 
     asyncio.run(script())
@@ -89,7 +111,7 @@ def test_a_program_that_cannot_be_asked(error: Exception) -> None:
             raise error
 
         asked.answer = fail
-        lists = ModelLists(asked)
+        lists = ModelLists(asked, lambda: 0.0)
         assert [await lists.of("codex") for _ in range(3)] == [[], [], []]
         assert asked.names == ["codex"]
         lists.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,6 +84,27 @@ def test_a_line_that_was_cut_off_is_ended(tmp_path: Path) -> None:
     Audit(folder).write("ana", "two")
     assert written(folder) == [("one", None), ("two", None)]
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_line_without_an_end_is_read_in_pieces(tmp_path: Path) -> None:
+    """A file that somebody has filled takes little memory, and the end of a line that is too long is no record."""
+    folder = tmp_path / AUDIT
+    Audit(folder).write("ana", "one")
+    path = file_in(folder)
+    record = path.read_bytes()
+    huge = 8 * 1024 * 1024
+    with open(path, "ab") as file:
+        file.truncate(len(record) + huge)
+        file.write(record.replace(b"one", b"planted"))
+    Audit(folder).write("ana", "two")
+    with open(path, "ab") as file:
+        file.truncate(path.stat().st_size + huge)  # and this one has no end at all
+    tracemalloc.start()
+    try:
+        assert written(folder) == [("one", None), ("two", None)]
+        assert tracemalloc.get_traced_memory()[1] < huge / 8
+    finally:
+        tracemalloc.stop()
 
 
 def test_many_wait_for_one_write_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from penstock.agents._facts import AcpQuirks
 from penstock.agents._json import as_dict, as_float, as_int, inner_message, plan_items, text_of, text_or
@@ -33,6 +33,7 @@ from penstock.updates import (
     ToolReturn,
     Unknown,
     Update,
+    Usage,
     Work,
 )
 
@@ -47,6 +48,7 @@ _SILENT = frozenset(
 )
 _CHUNKS: dict[str, Kind] = {"agent_message_chunk": "text", "agent_thought_chunk": "thinking"}
 _UUID = re.compile(r"(?:msg_)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_DISCARDED = Notice("retry", "the agent discarded this answer of the model and asked again", "warning")
 _LEVELLED_REMARK = re.compile(r"(Error|Warning|Info): \S")
 
 
@@ -65,6 +67,7 @@ class SessionUpdates:
         self._counted: set[str | None] = set()  # lanes with a model call that is over: their next text begins a message
         self.turns: int = 0
         """Turns that the agent took by itself, as background work had ended."""
+        self._totals: tuple[int, ...] | None = None  # figures of the session so far
         self._background: list[str] = []  # sub-agents whose end the agent will answer
         self._has_ids = False  # the model's text has ids of messages: text without one is the agent's own
         self._trouble: Failure | None = None  # the latest error in `_meta`, after which the agent may try again
@@ -134,7 +137,18 @@ class SessionUpdates:
         model = meta_of(update, "_claude/model")
         filled = ContextUse(as_int(update.get("used")), as_int(update.get("size")))
         started = (RunStart(model=model),) if model else ()
-        return (*started, *over, filled) if filled.window else (*started, *over)
+        called = self._grown(as_dict(update.get("_meta"))) if self.quirks.session_totals else ()
+        return (*started, *over, *called, filled) if filled.window else (*started, *over, *called)
+
+    def _grown(self, meta: dict[str, Any]) -> Sequence[Update]:
+        """Translate the figures of the session so far: the model call since the last ones, or what was used before."""
+        names = ("promptTokens", "completionTokens", "cachedTokens")
+        totals = tuple(as_int(meta.get(name)) or 0 for name in names)
+        before, self._totals = self._totals, totals
+        given, out, cached = (now - then for now, then in zip(totals, before or totals, strict=True))
+        if given < 0 or out < 0 or not (given or out):
+            return ()
+        return (ModelUsage(Usage(given, out, max(0, cached)), whole=True),)
 
     def _turn_over(self, origin: dict[str, Any]) -> Sequence[Update]:
         """Translate the end of a turn of the agent: what follows answers the end of background work."""
@@ -230,7 +244,12 @@ class SessionUpdates:
             return (MessageStart(message), found)
         if known and (message or not (lane in self._acted or lane in self._counted)):
             return (found,)
-        ends = self._new_round(lane) if lane in self._acted else self._end_message(lane)
+        if lane in self._acted:
+            ends = self._new_round(lane)
+        elif lane is None and self._is_discarded(message):
+            ends = (*self._end_message(lane, "superseded"), _DISCARDED)
+        else:
+            ends = self._end_message(lane)
         begun = self._calls.begin(lane)
         self._note(begun)
         self._messages[lane] = message
@@ -278,12 +297,21 @@ class SessionUpdates:
         self._acted.discard(lane)
         return (*self._end_message(lane), RoundEnd(lane))
 
-    def _end_message(self, lane: str | None) -> Sequence[Update]:
+    def _end_message(self, lane: str | None, status: Literal["superseded"] | None = None) -> Sequence[Update]:
         self._counted.discard(lane)
         if lane not in self._messages:
             return ()
         del self._messages[lane]
-        return (MessageEnd(lane=lane),)
+        return (MessageEnd(lane=lane, status=status),)
+
+    def _is_discarded(self, message: str | None) -> bool:
+        """Return whether the open message belongs to an answer that the one of another message replaces."""
+        before, after = (self._answer_of(it) for it in (self._messages.get(None), message))
+        return before is not None and after is not None and before != after
+
+    def _answer_of(self, message: str | None) -> str | None:
+        found = re.fullmatch(f"{self.quirks.answer_id}.*", message or "") if self.quirks.answer_id else None
+        return found[1] if found else None
 
     def _worked(self, updates: Sequence[Update]) -> Sequence[Update]:
         """End a message after the last of its calls has returned, but not by a call that returns late."""

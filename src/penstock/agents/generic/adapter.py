@@ -217,7 +217,7 @@ class Generic:
             return []  # the reason for the failure; `_end` reports it
         if self._repeats.any_text and not self._goes_on():
             return [each for each in found if each.piece]  # `_end` puts the whole text into the result
-        return found
+        return [each for each in found if each.piece or not self._repeats.is_end(each)]
 
     def _goes_on(self) -> bool:
         """Return whether a result's text can only belong to the open block."""

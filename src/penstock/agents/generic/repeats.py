@@ -65,6 +65,11 @@ class Repeats:
         said = self._said.get(found.kind)
         return said is not None and said.closed and not found.piece and self.is_whole(found, name)
 
+    def is_end(self, found: Found) -> bool:
+        """Return whether the last text ends with this one: an agent may know only the last of several pieces."""
+        said = self._said.get(found.kind)
+        return said is not None and (said.text or "").rstrip().endswith(found.text.strip()) and bool(found.text.strip())
+
     def relation(self, found: Found, name: str) -> Literal["new", "piece", "whole", "other"]:
         """Return the relation of a text that seems whole to the open one.
 

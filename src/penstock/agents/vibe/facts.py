@@ -39,6 +39,9 @@ FACTS = AgentFacts(
         called="mistral-vibe",
         modes={"read": "ask", "ask": "ask", "edits": "ask", "all": "auto-approve"},
         errors=((r"Invalid API key", "auth"),),
+        sums_usage=False,
+        session_totals=True,
+        answer_id=r"(?:assistant|reasoning)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})",
     ),
     project_files=ProjectFiles(starts=(".vibe", SKILLS), instructs=(AGENTS_MD,)),
     # A conversation needs the plugins with which it began. Its blobs and manifests are checked whenever they are read;

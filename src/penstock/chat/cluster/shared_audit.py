@@ -18,7 +18,7 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from penstock.chat.people.audit import MAX_LINE_BYTES, AuditRecord, files_of
+from penstock.chat.people.audit import AuditRecord, files_of, whole_lines
 from penstock.chat.store.postgres.connections import Database
 from penstock.chat.store.protocol import StoreClosed, StoreFailed
 
@@ -151,9 +151,8 @@ def _lines_after(folder: Path, after: AuditLine | None) -> list[AuditLine]:
         if path.name < first:
             continue
         with open(path, "rb") as file:
-            begin = place if path.name == first else 0
-            file.seek(begin)
-            for line in _lines(path.name, begin, file):
+            file.seek(place if path.name == first else 0)
+            for line in _lines(path.name, file):
                 found.append(line)
                 size += len(line.line)
                 if len(found) >= MAX_LINES or size >= MAX_BYTES:
@@ -171,15 +170,13 @@ def _has(path: Path, line: AuditLine) -> bool:
         return False
 
 
-def _lines(name: str, place: int, file: BinaryIO) -> Iterator[AuditLine]:
-    """Yield the lines from a place on that are records. One that is being written is left for the next time."""
-    while line := file.readline(MAX_LINE_BYTES):
-        if line.endswith(b"\n"):  # not a part of one that is too long, nor the end of the file
-            with contextlib.suppress(msgspec.DecodeError, UnicodeError):
-                msgspec.json.decode(line, type=AuditRecord)
-                digest = hashlib.sha256(b"%s %d " % (name.encode(), place) + line).hexdigest()
-                yield AuditLine(digest[:32], name, place, line)
-        place += len(line)
+def _lines(name: str, file: BinaryIO) -> Iterator[AuditLine]:
+    """Yield the lines from here on that are records. One that is being written is left for the next time."""
+    for place, line in whole_lines(file):
+        with contextlib.suppress(msgspec.DecodeError, UnicodeError):
+            msgspec.json.decode(line, type=AuditRecord)
+            digest = hashlib.sha256(b"%s %d " % (name.encode(), place) + line).hexdigest()
+            yield AuditLine(digest[:32], name, place, line)
 
 
 LAST = "SELECT id, file, place, line FROM audit WHERE node = %(node)s ORDER BY key DESC LIMIT 1"

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -188,7 +188,7 @@ def _fsync(path: Path) -> None:
 
 
 def records(folder: Path) -> Iterator[AuditRecord]:
-    """Yield all records, the oldest first. A line that was cut off by a crash is left out.
+    """Yield all records, the oldest first, without lines that were cut off by a crash or are too long to be a record.
 
     Raises:
         UsageError: the directory or one of its files cannot be read.
@@ -196,13 +196,27 @@ def records(folder: Path) -> Iterator[AuditRecord]:
     try:
         for path in files_of(folder):
             with open(path, "rb") as file:
-                for line in file:
+                for _, line in whole_lines(file):
                     try:
                         yield msgspec.json.decode(line, type=AuditRecord)
                     except (msgspec.DecodeError, UnicodeError):
                         continue
     except OSError as error:
         raise UsageError(f"{error.filename or folder} cannot be read: {error.strerror or error}") from error
+
+
+def whole_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines from here on with their places.
+
+    Those that are too long to be records are left out, and so is the last one if it has no end yet.
+    """
+    place, is_rest = file.tell(), False
+    while line := file.readline(MAX_LINE_BYTES):
+        has_end = line.endswith(b"\n")
+        if has_end and not is_rest:
+            yield place, line
+        is_rest = not has_end
+        place += len(line)
 
 
 def files_of(folder: Path) -> list[Path]:

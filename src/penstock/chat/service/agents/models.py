@@ -1,4 +1,7 @@
-"""Models that the programs of agents list. Each is asked at most once an hour, however many clients want to know."""
+"""Models that the programs of agents list.
+
+Each is asked at most once an hour if it has a list, and else every half a minute, however many clients want to know.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from threading import Event
 from penstock.agents._models import AgentModel
 
 FRESH_SECONDS = 3600.0
-"""Seconds for which a list counts, also an empty one: models seldom change, and a program takes seconds."""
+"""Seconds for which a list counts: models seldom change, and a program takes seconds."""
+EMPTY_SECONDS = 30.0
+"""Seconds for which an empty list counts: the program may list its models once somebody has logged in."""
 MAX_ASKED = 2
 """Programs that are asked at once; others wait for their turn."""
 
@@ -25,7 +30,8 @@ class ModelLists:
     def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
         self._clock = clock
-        self._lists: dict[str, tuple[float, asyncio.Task[list[AgentModel]]]] = {}
+        self._asked: dict[str, asyncio.Task[list[AgentModel]]] = {}
+        self._until: dict[str, float] = {}  # for which the last answer counts
         self._stopped = Event()
         self._threads = ThreadPoolExecutor(MAX_ASKED, thread_name_prefix="penstock models")
 
@@ -34,20 +40,21 @@ class ModelLists:
 
         Who gives up waiting does not end the question, whose answer others may wait for.
         """
-        until, task = self._lists.get(agent, (0.0, None))
-        if task is None or (task.done() and self._clock() >= until):
-            task = asyncio.create_task(self._found(agent))
-            self._lists[agent] = (self._clock() + FRESH_SECONDS, task)
+        task = self._asked.get(agent)
+        if task is None or (task.done() and self._clock() >= self._until.get(agent, 0.0)):
+            task = self._asked[agent] = asyncio.create_task(self._found(agent))
         return await asyncio.shield(task)
 
     async def _found(self, agent: str) -> list[AgentModel]:
-        if self._stopped.is_set():
-            return []
-        loop = asyncio.get_running_loop()
+        found: list[AgentModel] = []
         try:
-            return await loop.run_in_executor(self._threads, self._ask, agent, self._stopped.is_set)
+            if not self._stopped.is_set():
+                loop = asyncio.get_running_loop()
+                found = await loop.run_in_executor(self._threads, self._ask, agent, self._stopped.is_set)
         except Exception:  # whatever is wrong with a program, a chat can be begun without its list
-            return []
+            pass
+        self._until[agent] = self._clock() + (FRESH_SECONDS if found else EMPTY_SECONDS)
+        return found
 
     def close(self) -> None:
         """End the programs that are asked, soon, and ask no more."""
