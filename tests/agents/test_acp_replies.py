@@ -231,3 +231,38 @@ def test_a_sub_agent_that_was_refused_says_nothing() -> None:
     dialogue.answer(up.Answer("0", "person", option="no"))
     [said] = [it for it in dialogue.read(chunk("Then I do it.")) if isinstance(it, up.Text)]
     assert said.lane is None
+
+
+@pytest.mark.parametrize(
+    ("first", "joins"),
+    [
+        ('print("hel', True),
+        ("a list of things,", True),
+        ("a word ", True),
+        ("Done.", False),
+        ('He said: "no."\n', False),
+        ("**Is it done?**", False),
+        ("完成。", False),
+    ],
+)
+def test_a_message_of_claude_that_ended_within_a_sentence_goes_on(first: str, joins: bool) -> None:
+    """At the limit of tokens claude lets the model go on, which its ACP does not report: no word and no code is cut."""
+    events = read(*(chunk(it, "m1") for it in first), chunk("lo, world", "m2"), chunk(" of words.", "m2"), agent=CLAUDE)
+    end = end_of(events)
+    assert (end.outcome, end.reply) == ("ok", first + ("" if joins else "\n\n") + "lo, world of words.")
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [update("tool_call", toolCallId="c", status="completed", kind="execute", rawInput={"command": "ls"})],
+        [chunk("hm", "m2", thought=True)],
+        [update("user_message_chunk", content={"type": "text", "text": "And?"})],
+    ],
+    ids=["a call", "a thought", "a prompt"],
+)
+def test_a_message_after_something_else_is_another_one(between: list[Line]) -> None:
+    """A call, a thought or a prompt shows that the message before it had ended; other agents' messages have too."""
+    end = end_of(read(chunk("I look", "m1"), *between, chunk("around", "m2"), agent=CLAUDE))
+    assert end.reply in ("around", "I look\n\naround")
+    assert end_of(read(chunk("I look", "m1"), chunk("around", "m2"), agent="peer")).reply == "I look\n\naround"

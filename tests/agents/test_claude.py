@@ -703,7 +703,15 @@ def test_todos_are_a_plan() -> None:
     ]
     assert len(run.of(ev.ToolCalled)) == 1
     inner = whole("m1", use("t2", "TodoWrite", {"todos": todos}), parent="a1")
-    assert not any(isinstance(update, up.Plan) for update in read(inner))
+    assert not any(isinstance(update, up.Plan) for update in read(inner, returned("t2", "ok")))
+
+
+def test_todos_that_were_rejected_are_no_plan() -> None:
+    """The newest versions call the tool disabled: the plan is what it was."""
+    line = whole("m1", use("t1", "TodoWrite", {"todos": [{"content": "Look", "status": "completed"}]}))
+    why = "Error: No such tool available: TodoWrite. TodoWrite is disabled for this session."
+    run = Run([INIT, line, returned("t1", why, is_error=True), whole("m2", text("Ok")), result("Ok")])
+    assert run.of(ev.PlanChanged) == []
 
 
 def changed(call_id: str, **details: Any) -> Line:

@@ -334,7 +334,8 @@ def test_todos_are_a_plan() -> None:
     made = calls(
         "a", ("t1", "todo_write", {"todos": [{"id": "1", "content": "Look", "status": "in_progress"}]}), partial=False
     )
-    assert up.Plan([ev.PlanItem("Look", "in_progress")]) in read(*made)
+    assert up.Plan([ev.PlanItem("Look", "in_progress")]) in read(*made, returned("t1", "ok"))
+    assert not any(isinstance(it, up.Plan) for it in read(*made))
 
 
 def test_other_lines() -> None:

@@ -45,11 +45,17 @@ LOSES_RESULTS = {"codex-acp": "parallel"}
 """Routes that do not always tell what a call returned, and in which scenario."""
 HAS_NO_PLAN = {"claude", "qwen", "copilot", "pi", "cline", "droid", "kimi", "goose", "vibe"}
 """Agents that offer the model no tool for a plan; some have one behind a search for tools."""
-HAS_NO_HELPERS = {"codex", "pi", "droid", "kimi"}
+HAS_NO_HELPERS = {"codex", "pi", "droid", "kimi", "vibe"}
 """Agents that offer the model no tool for a sub-agent, or not the model of these tests, or that run sub-agents in a
 service of their own, which is not always there in time."""
 HIDES_REFUSAL = {"codex-acp", "goose-acp"}
 """Routes that say only that a login is needed when the server refuses the key."""
+SAYS_REFUSAL = {"vibe": "Invalid API key"}
+"""Agents that say in words of their own that the server refuses the key."""
+FEW_PIECES = {"vibe-acp"}
+"""Routes that show a short answer in one piece or two, though it is live."""
+REPEATS_ATTEMPTS = {"vibe-acp"}
+"""Routes on which each attempt at an answer that breaks off is shown, and only the last one is whole."""
 SAYS_LIMIT = {
     "claude": "output token maximum",
     "ccs": "output token maximum",
@@ -60,6 +66,7 @@ SAYS_LIMIT = {
     "kilo": "output limit",
     "pi": "output limit",
     "goose": "output limit",
+    "vibe": "output limit",
 }
 """Agents, or routes, that say that the model has reached its limit of tokens, and words of the reason then."""
 GOES_ON = {"droid"}
@@ -79,6 +86,8 @@ TAKES_ARGUMENTS = {"cline-exec", "kimi-exec"}
 """Routes that take the prompt as an argument alone, which cannot be that long."""
 STOPS_ITSELF = {"copilot-acp": "long"}
 """Routes that at times answer that they were cancelled, though nobody did, and in which scenario. What came is kept."""
+SHORTENS = {"vibe"}
+"""Agents that take the middle out of a megabyte before the model gets it."""
 WINDOW = {"copilot": "prompt budget"}
 """Agents that refuse a megabyte themselves, as they know no model with so large a window, and their words for it."""
 LOSES_YOUNG_SESSIONS = {"gemini-acp"}
@@ -145,7 +154,7 @@ def test_what_the_model_said(at: Bench, scenario: str) -> None:
         assert played.result.usage.output_tokens
     if scenario == "tools":
         notes_are_written(at)
-    if route(at).live:
+    if route(at).live and (name not in FEW_PIECES or scenario == "long"):
         deltas = [event for event in played.events if isinstance(event, Delta) and event.kind == "text"]
         assert len(deltas) > len(played.blocks("text"))
 
@@ -200,7 +209,7 @@ def test_the_limit_of_tokens(at: Bench) -> None:
 
 def test_a_reply_that_goes_on_after_the_limit(at: Bench) -> None:
     """The text is one, even where the limit came in the middle of a word."""
-    if at.target.agent not in ("claude", *GOES_ON) or at.target.route == "acp":
+    if at.target.agent not in ("claude", *GOES_ON):
         pytest.skip("it does not go on by itself, or its wire does not say that it does")
     played = play(at, "scenario=goeson please")
     assert (played.result.outcome, played.result.reply) == ("ok", "".join(scenarios.texts("goeson")))
@@ -247,7 +256,8 @@ def test_awkward_prompts(at: Bench, prompt: str) -> None:
         assert WINDOW[at.target.agent] in str(played.result.reason)
         return
     assert played.result.reply == scenarios.MARKDOWN
-    assert any(prompt.strip() in said for said in played.conversation[0].prompts)
+    arrived = prompt.strip()[-1000:] if huge and at.target.agent in SHORTENS else prompt.strip()
+    assert any(arrived in said for said in played.conversation[0].prompts)
 
 
 def test_text_beside_the_prompt(at: Bench) -> None:
@@ -313,6 +323,9 @@ def test_refused(at: Bench) -> None:
     if str(at.target) in HIDES_REFUSAL:
         assert "Authentication required" in str(played.result.reason)
         return
+    if at.target.agent in SAYS_REFUSAL:
+        assert SAYS_REFUSAL[at.target.agent] in str(played.result.reason)
+        return
     assert "401" in str(played.result.reason) or "not good enough" in str(played.result.reason)
 
 
@@ -332,7 +345,7 @@ def test_error_in_mid_stream(at: Bench) -> None:
     played = play(at, "scenario=errstream please", timeout=STARTED_SECONDS if long else playing.SECONDS)
     assert played.result.outcome in (("error", "timed_out") if long else ("error",))
     if route(at).live:
-        assert played.live.startswith(text)
+        assert played.live.startswith(text) or (str(at.target) in REPEATS_ATTEMPTS and text in played.live)
 
 
 def stopped_in_mid_stream(at: Bench, stop: Callable[[Run], None]) -> Played:
@@ -403,7 +416,7 @@ def test_chunks(at: Bench) -> None:
     assert [chunk.is_final for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
     assert "".join(chunk.text for chunk in chunks) == scenarios.MARKDOWN
     assert chunks[-1].reply == scenarios.MARKDOWN
-    assert len(chunks) > 10 or not route(at).live
+    assert len(chunks) > 10 or not route(at).live or str(at.target) in FEW_PIECES
 
 
 def test_the_command_line(at: Bench) -> None:

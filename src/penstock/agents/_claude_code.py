@@ -24,6 +24,7 @@ class ClaudeCode(ClaudeLike):
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._tasks = TaskList()
 
     def _whole(self, block: dict[str, Any], key: str | None, lane: str | None) -> Iterator[Update]:

@@ -112,6 +112,9 @@ class AcpQuirks(msgspec.Struct, frozen=True, kw_only=True):
     answer_id: str = ""
     """Regular expression of the ids of messages; its group names the model's answer. An answer that follows another
     with no call between replaces it: the agent has discarded that, and asked the model again."""
+    goes_on: bool = False
+    """At its limit of tokens the agent lets the model go on, and reports nothing of it: a message after another, with
+    no call between, continues that one if it ended within a sentence."""
     sums_usage: bool = True
     """The figures at the end are those of the whole turn, not of its last model call or of the whole session."""
     session_totals: bool = False

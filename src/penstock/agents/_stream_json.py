@@ -15,8 +15,9 @@ from penstock.agents._stream_json_causes import cause_of_end, cause_of_error, re
 from penstock.agents._stream_json_notices import System, limit_notice, system_notice, text_of_system
 from penstock.agents._unknown import unknown
 from penstock.core import tool_titles
+from penstock.core.bounded import BoundedDict
 from penstock.core.questions import ASK_OF
-from penstock.events import added
+from penstock.events import PlanItem, added
 from penstock.updates import (
     BlockEnd,
     BlockStart,
@@ -237,6 +238,8 @@ _COMMAND_OUTPUT = re.compile(r"<local-command-std(?:out|err)>(.*)</local-command
 _INTERRUPTED = "The user doesn't want to proceed with this tool use."
 """Beginning of the result of a call that was interrupted, by whomever. A rejected call has other words."""
 PLAN_TOOLS = frozenset({"TodoWrite", "todo_write"})
+MAX_PLANS = 64
+"""Maximum number of calls with a new plan that wait for their results."""
 
 
 class ClaudeLike:
@@ -258,6 +261,9 @@ class ClaudeLike:
     """The agent's own line about the exit status in the result of a command that failed."""
     cached_inside: ClassVar[bool] = False
     """True if the figure of the input includes the cached tokens, as OpenAI's does; False if it excludes them."""
+
+    def __init__(self) -> None:
+        self._plans: BoundedDict[str, list[PlanItem]] = BoundedDict(MAX_PLANS)  # by call, until it has succeeded
 
     def read(self, event: Any) -> Sequence[Update]:
         if type(event) is StreamEvent:
@@ -341,7 +347,7 @@ class ClaudeLike:
                 text_of(block.get("id")), name, value, message=key, lane=lane, changes=edits.proposed(name, value)
             )
             if name in PLAN_TOOLS and lane is None and (items := plan_items(as_dict(value).get("todos"))):
-                yield Plan(items)
+                self._plans[text_of(block.get("id"))] = items
         elif kind.endswith("_tool_result"):
             yield _server_result(block, lane)
         elif kind == "redacted_thinking":
@@ -361,7 +367,11 @@ class ClaudeLike:
         for part in parts:
             kind = text_or(part.get("type"), "")
             if kind == "tool_result":
-                yield from self._details(text_of(part.get("tool_use_id")), details, lane)
+                call_id = text_of(part.get("tool_use_id"))
+                yield from self._details(call_id, details, lane)
+                items = self._plans.pop(call_id, None)
+                if items is not None and part.get("is_error") is not True:
+                    yield Plan(items)
                 yield _tool_result(part, details, lane, self.exit_line)
             elif kind in ("image", "document"):
                 yield Notice("media", media_label(part), lane=lane)

@@ -34,7 +34,7 @@ from penstock.agents.acp.setup import (
     system_prompt,
     takes_system_prompt,
 )
-from penstock.agents.acp.updates import SessionUpdates
+from penstock.agents.acp.updates import ERROR_WITHOUT_WORDS, SessionUpdates
 from penstock.agents.kinds import names_in_meta
 from penstock.agents.registry import acp_agent
 from penstock.core.decoding import well_formed
@@ -435,7 +435,7 @@ class Acp:
             yield self._stopped(None, cancelled=True)
         else:
             words = self._updates.error
-            if words is not None and words not in reason:  # the answer leaves out what the server said
+            if words not in (None, ERROR_WITHOUT_WORDS) and words not in reason:  # the answer leaves out what the server said
                 reason = f"{reason}: {words}"
             login = ", ".join(filter(None, self._logins)) if code == AUTH_REQUIRED else ""
             yield self._stopped(f"{reason} (log in with the agent itself: {login})" if login else reason, cause=cause)

@@ -48,8 +48,15 @@ _SILENT = frozenset(
 )
 _CHUNKS: dict[str, Kind] = {"agent_message_chunk": "text", "agent_thought_chunk": "thinking"}
 _UUID = re.compile(r"(?:msg_)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SENTENCE_END = re.compile(r"[.!?:…。！？：][\])}\"'”’»*_`]*\s*$")
 _DISCARDED = Notice("retry", "the agent discarded this answer of the model and asked again", "warning")
 _LEVELLED_REMARK = re.compile(r"(Error|Warning|Info): \S")
+
+
+ERROR_WITHOUT_WORDS = "the agent reported an error of its own"
+"""Reason of a failure whose words the agent has not sent, or not yet."""
+TAIL_CHARS = 16
+"""Characters of the end of a text that show whether it ends a sentence."""
 
 
 class SessionUpdates:
@@ -68,6 +75,7 @@ class SessionUpdates:
         self.turns: int = 0
         """Turns that the agent took by itself, as background work had ended."""
         self._totals: tuple[int, ...] | None = None  # figures of the session so far
+        self._tail = ""  # the end of the top agent's last text
         self._background: list[str] = []  # sub-agents whose end the agent will answer
         self._has_ids = False  # the model's text has ids of messages: text without one is the agent's own
         self._trouble: Failure | None = None  # the latest error in `_meta`, after which the agent may try again
@@ -202,7 +210,7 @@ class SessionUpdates:
                 return (Notice("retry", words, "warning", cause=self._trouble.cause),)
             if text_of(as_dict(fields.get("threadStatus")).get("type")) == "systemError":
                 self._failed = True
-                failure = self._trouble or Failure("the agent reported an error of its own")
+                failure = self._trouble or Failure(ERROR_WITHOUT_WORDS)
                 self.error = failure.reason
                 return (failure,)
         return ()
@@ -236,24 +244,31 @@ class SessionUpdates:
         self._has_ids = self._has_ids or message is not None
         self._failed, self._trouble = False, None
         found = Text(kind, "delta", text, None, message, lane)
+        tail = self._tail
         if lane is None:
             self.error = None
+            self._tail = (tail + text)[-TAIL_CHARS:] if kind == "text" else ""
         known = lane in self._messages and self._messages[lane] == message
         again, self._retries = self._retries and lane is None, False
         if known and again and message:
             return (MessageStart(message), found)
         if known and (message or not (lane in self._acted or lane in self._counted)):
             return (found,)
-        if lane in self._acted:
-            ends = self._new_round(lane)
-        elif lane is None and self._is_discarded(message):
-            ends = (*self._end_message(lane, "superseded"), _DISCARDED)
-        else:
-            ends = self._end_message(lane)
+        ends = self._end_before(lane, message, tail if kind == "text" else "")
         begun = self._calls.begin(lane)
         self._note(begun)
         self._messages[lane] = message
         return (*self._calls.settle(), *begun, *ends, MessageStart(message, lane), found)
+
+    def _end_before(self, lane: str | None, message: str | None, tail: str) -> Sequence[Update]:
+        """End the open message of a lane before another one, whose text follows text that ended with `tail`."""
+        if lane in self._acted:
+            return self._new_round(lane)
+        if lane is None and self._is_discarded(message):
+            return (*self._end_message(lane, "superseded"), _DISCARDED)
+        if lane is None and self._is_continued(message, tail):
+            return self._end_message(lane, stop_reason="max_tokens")
+        return self._end_message(lane)
 
     def retried(self, why: str) -> Sequence[Update]:
         """Translate the notification that the agent asks the model again, as its answer has broken off."""
@@ -297,12 +312,19 @@ class SessionUpdates:
         self._acted.discard(lane)
         return (*self._end_message(lane), RoundEnd(lane))
 
-    def _end_message(self, lane: str | None, status: Literal["superseded"] | None = None) -> Sequence[Update]:
+    def _end_message(
+        self, lane: str | None, status: Literal["superseded"] | None = None, stop_reason: str | None = None
+    ) -> Sequence[Update]:
         self._counted.discard(lane)
         if lane not in self._messages:
             return ()
         del self._messages[lane]
-        return (MessageEnd(lane=lane, status=status),)
+        return (MessageEnd(lane=lane, status=status, stop_reason=stop_reason),)
+
+    def _is_continued(self, message: str | None, tail: str) -> bool:
+        """Return whether a message continues the open one, which ended with `tail`: nothing on the wire says so."""
+        is_next = message is not None and self._messages.get(None) not in (None, message)
+        return self.quirks.goes_on and is_next and tail != "" and _SENTENCE_END.search(tail) is None
 
     def _is_discarded(self, message: str | None) -> bool:
         """Return whether the open message belongs to an answer that the one of another message replaces."""

@@ -108,6 +108,7 @@ FACTS = AgentFacts(
     acp=AcpQuirks(
         called="claude",
         marks_sub_agents=True,
+        goes_on=True,
         errors=(
             (r"(?:Failed to authenticate\. )?API Error: ([45]\d\d) ", None),  # of claude-agent-acp 0.49.0 and 0.101.0
             (r"Prompt is too long\b", "context"),

@@ -76,6 +76,7 @@ class Qwen(ClaudeLike):
         return msgspec.structs.replace(made, turn_limit_status=_TURN_LIMIT)
 
     def __init__(self) -> None:
+        super().__init__()
         self._remark: str | None = None
         """Piece of text that is a remark of the program on a failed call, unless more text follows it."""
 
