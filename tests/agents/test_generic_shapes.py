@@ -7,7 +7,7 @@ Each file of `unseen` says the same in its own way: perhaps "I will look.", a ca
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -67,6 +67,47 @@ def test_a_real_stream_needs_no_adapter(path: Path) -> None:
     made = [change for event in events if isinstance(event, ev.ToolReturned) for change in event.changes or ()]
     wanted = 0 if path.parts[-3] == "kimi" else {"edit": 3, "tools": 1}.get(path.parts[-2], 0)  # kimi flags no failure
     assert len(made) == wanted
+
+
+class Foreign(NamedTuple):
+    """What a stream of a program without an adapter says."""
+
+    reply: str
+    calls: int = 0
+    failed: int = 0
+    made: int = 0
+    """Changes of files by calls that are said to have succeeded."""
+
+
+DONE, FAILS = "All done: `notes.txt` has two lines. FINAL-REPLY.", "The command failed with status 3. FINAL-REPLY."
+FOREIGN = {
+    "vibe-tools": Foreign(DONE, 2, made=1),
+    "vibe-toolerror": Foreign(FAILS, 1, failed=1),
+    "grok-tools": Foreign(DONE, 2),
+    "grok-toolerror": Foreign(FAILS, 1),
+    "grok-edits": Foreign("All is edited. FINAL-REPLY.", 5),
+    "grok-err401": Foreign("Sorry, I encountered an error: Grok API error: 401 This key is not good enough."),
+    "continue-tools": Foreign(DONE),
+    "continue-toolerror": Foreign(FAILS),
+}
+"""Output of the real programs, in `foreign`: mistral-vibe 3.0.2 (its plain command), grok-cli 0.0.34, continue 1.5.47.
+
+grok reports no failure of a call, and an error of the provider as the answer of the model.
+"""
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_real_stream_of_a_foreign_program(name: str) -> None:
+    """The reply, each call once, its failure if it is reported, and no change that nothing proves."""
+    events = read((Path(__file__).parent / "foreign" / f"{name}.ndjson").read_bytes())
+    called = [event for event in events if isinstance(event, ev.ToolCalled)]
+    returned = [event for event in events if isinstance(event, ev.ToolReturned)]
+    made = [change for event in returned for change in event.changes or ()]
+    assert end(events).outcome == "ok"
+    found = Foreign(end(events).reply, len(called), sum(event.is_error for event in returned), len(made))
+    assert found == FOREIGN[name]
+    assert {event.call_id for event in called} == {event.call_id for event in returned}
+    assert not [event for event in events if isinstance(event, ev.Unknown | ev.Malformed)]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

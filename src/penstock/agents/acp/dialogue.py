@@ -435,7 +435,8 @@ class Acp:
             yield self._stopped(None, cancelled=True)
         else:
             words = self._updates.error
-            if words not in (None, ERROR_WITHOUT_WORDS) and words not in reason:  # the answer leaves out what the server said
+            if words not in (None, ERROR_WITHOUT_WORDS) and words not in reason:
+                # The answer leaves out what the server said.
                 reason = f"{reason}: {words}"
             login = ", ".join(filter(None, self._logins)) if code == AUTH_REQUIRED else ""
             yield self._stopped(f"{reason} (log in with the agent itself: {login})" if login else reason, cause=cause)

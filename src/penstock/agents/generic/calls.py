@@ -31,10 +31,14 @@ from penstock.agents.generic.tool_fields import (
 )
 from penstock.core.bounded import BoundedDict
 from penstock.core.tool_titles import tool_kind
-from penstock.updates import BlockStart, Text, ToolCall, ToolReturn, Update
+from penstock.updates import BlockStart, Notice, Text, ToolCall, ToolReturn, Update
 
 MAX_OPEN = 256
 """Number of calls without a result that are remembered, to find the one that an event without an id belongs to."""
+
+
+ASKS = frozenset({"approval", "permission"})
+"""Words in the names of events about the permission for a call."""
 
 
 class CallReader:
@@ -58,6 +62,10 @@ class CallReader:
             self._more_input(layers, *piece, updates)
             return True
         bodies, state = bodies_in(layers), state_in(layers)
+        if said & ASKS:  # the call is reported beside it, and what was answered is not its result
+            tool = next((found for body in bodies if (found := first(body, NAMES_OF_TOOLS))), "a call")
+            updates.append(Notice("permission", f"permission for {tool}"))
+            return True
         place = next((index for layer in layers if (index := index_of(layer.body)) is not None), None)
         for body in bodies:
             returned, called = role in TOOL_ROLES or is_return(name, body), is_call(said, body)
