@@ -26,8 +26,19 @@ TOOLS = {
         "qwen", "copilot", "pi", "cline", "droid", "kilo", "kimi", "goose", "ccs",
     )
 }  # fmt: skip
-ACP = {folder.name: folder / "input.ndjson" for folder in sorted((RECORDINGS / "acp").glob("*-tools*"))}
-ALL = {**TOOLS, **ACP}
+NEWEST = {
+    f"{name}/{case}": RECORDINGS / name / case / "input.ndjson"
+    for name, case in (
+        *(("claude-2.1.332", "toolerror"), ("claude-server-2.1.332", "tools"), ("codex-server-0.171.0", "tools")),
+        *(("qwen-0.24.4", "tools"), ("pi-1.6.0", "toolerror")),
+    )
+}
+"""The newest versions of agents that have recordings of an earlier one too."""
+ACP = {
+    folder.name: folder / "input.ndjson"
+    for folder in (*sorted((RECORDINGS / "acp").glob("*-tools*")), RECORDINGS / "acp" / "cline-toolerror")
+}
+ALL = {**TOOLS, **NEWEST, **ACP}
 
 
 class Shown(NamedTuple):
@@ -135,6 +146,21 @@ def test_a_name_in_meta_is_counted(name: str) -> None:
             (f"_meta {new}.level", 1, warns),
         ]
         assert bool(health.warnings) is warns
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_field_that_is_added_changes_nothing(name: str) -> None:
+    """New fields at the top of each line, and beside its content, are no news, and none is shown."""
+    agent, lines = read(ALL[name])
+    before, healthy = run(agent, lines)
+    extra = {"vendorExtra": {"text": "This is not said.", "level": 1}}
+    inner = ("params", "message", "data", "event", "part", "properties", "item")
+    changed = [
+        {**line, **extra, **{key: {**line[key], **extra} for key in inner if isinstance(line.get(key), dict)}}
+        for line in lines
+    ]
+    shown, health = run(agent, changed)
+    assert (shown, health.drift, health.warnings) == (before, healthy.drift, healthy.warnings)
 
 
 def test_no_recording_has_anything_new(recording: Any) -> None:
