@@ -150,3 +150,33 @@ def test_a_line_at_the_end_of_every_run_is_known(name: str) -> None:
     stream.feed((RECORDINGS / name / "input.ndjson").read_bytes())
     stream.close()
     assert stream.health.drift == []
+
+
+@pytest.mark.parametrize(
+    ("case", "end", "returned"),
+    [
+        ("tools", ("ok", None, DONE), [(False, 0), (False, 1)]),
+        ("toolerror", ("ok", None, FAILS), [(True, 0)]),
+        (
+            "edits",
+            ("ok", None, "All is edited. FINAL-REPLY."),
+            [*[(False, it) for it in (0, 1, 1)], (True, 0), (False, 1)],
+        ),
+        ("err401", ("error", "auth", ""), []),
+    ],
+)
+def test_an_input_that_is_written_into_the_content_is_no_output(case: str, end: Any, returned: Any) -> None:
+    """Kimi 2.1.0 over ACP, which Penstock runs by its command: each call has its input, and nothing is revised."""
+    stream = Stream("acp")
+    path = Path(__file__).parent / "foreign" / f"kimi-acp-{case}.ndjson"
+    events = [*stream.feed(path.read_bytes()), *stream.close()]
+    over = events[-1]
+    assert isinstance(over, ev.RunEnded)
+    assert (over.outcome, over.cause, over.reply) == end
+    results = [event for event in events if isinstance(event, ev.ToolReturned)]
+    assert [(event.is_error, len(event.changes or ())) for event in results] == returned
+    calls = [event for event in events if isinstance(event, ev.ToolCalled)]
+    assert len(calls) == len(results)
+    assert all(isinstance(event.input, dict) for event in calls)
+    assert not [event for event in events if isinstance(event, ev.BlockRevised)]
+    assert stream.health.warnings == []

@@ -14,7 +14,7 @@ from typing import Any
 from penstock.agents._edits import from_git
 from penstock.agents._exit_status import split_status
 from penstock.agents._facts import AcpQuirks
-from penstock.agents._json import as_dict, as_int, as_list, text_of, text_or
+from penstock.agents._json import as_dict, as_int, as_list, parsed, text_of, text_or
 from penstock.agents._stream_json_edits import made as made_in_meta
 from penstock.agents.acp import changes
 from penstock.core import tool_titles
@@ -152,20 +152,16 @@ class AcpCalls:
         call = self._patched(call_id, patch, lane, announced)
         status = patch.get("status")
         ended = isinstance(status, str) and status in _ENDED
-        runs = (
-            ended
-            or status == "in_progress"
-            or _is_output(patch)
-            or bool(_new_output(patch))
-            or (announced and self.quirks.announces_running)
-        )
+        is_input = not ended and _is_input(call)
+        has_news = status == "in_progress" or _is_output(patch) or (announced and self.quirks.announces_running)
+        runs = ended or bool(_new_output(patch)) or (has_news and (not is_input or "rawInput" in call.fields))
         emitted = self._emit(call) if runs else []
         if ended:
             self._end(call)
             return (*emitted, _returned(call, status == "failed", self.quirks))
         if new := _new_output(patch):
             emitted.append(Text("tool_output", "delta", new, lane=call.lane, call_id=call.id))
-        elif runs and not announced and call.kind == "execute" and (output := _content(call)):
+        elif runs and not announced and not is_input and call.kind == "execute" and (output := _content(call)):
             emitted.append(Text("tool_output", "snapshot", output, lane=call.lane, call_id=call.id))
         return emitted
 
@@ -300,6 +296,13 @@ def _grew(before: dict[str, Any], after: Any) -> bool:
 def _is_output(patch: dict[str, Any]) -> bool:
     """Return whether a patch has content and nothing else: the tool then runs, whatever its status is."""
     return bool(patch.get("content")) and not any(patch.get(key) for key in ("rawInput", "title", "status", "kind"))
+
+
+def _is_input(call: AcpCall) -> bool:
+    """Return whether the content is the input as JSON, which some agents put there while the model writes it."""
+    given, parts = call.fields.get("rawInput"), as_list(call.fields.get("content"))
+    text = text_of(as_dict(parts[0]).get("content")) if len(parts) == 1 else ""
+    return text.startswith("{") and (given is None or parsed(text) == given)
 
 
 def _content(call: AcpCall) -> str:
