@@ -61,7 +61,7 @@ FOUND: dict[str, Right] = {
     # A reply that goes on after the limit of tokens was broken in the middle of a word.
     "claude/goeson": call(GOES_ON, 2),
     "claude-2.1.332/goeson": call(GOES_ON, 2),
-    "claude-server/goeson": call(GOES_ON, 2),
+    "claude-server-2.1.197/goeson": call(GOES_ON, 2),
     "claude-server-2.1.332/goeson": call(GOES_ON, 2),
     "acp/claude-goeson_before": call(GOES_ON, 2),
     "acp/claude-goeson": call(GOES_ON, 2),

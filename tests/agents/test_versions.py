@@ -135,7 +135,7 @@ def test_the_next_version_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch)
         found.add(place)
     table = kinds.RouteKinds(versions=(step.before,), kinds=found.kinds, meta=dict.fromkeys(found.meta, "read"))
     monkeypatch.setattr(kinds, "of_adapter", lambda _adapter: table)
-    tags = AGENTS[step.agent].routes[step.route].tags  # type: ignore[index]
+    tags = AGENTS[step.agent].routes[step.route].tags
     warned: set[str] = set()
     for place in step.new:
         agent = msgspec.json.decode((place.folder / "expected.json").read_bytes())["agent"]
