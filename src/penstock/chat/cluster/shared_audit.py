@@ -151,8 +151,7 @@ def _lines_after(folder: Path, after: AuditLine | None) -> list[AuditLine]:
         if path.name < first:
             continue
         with open(path, "rb") as file:
-            file.seek(place if path.name == first else 0)
-            for line in _lines(path.name, file):
+            for line in _lines(path.name, place if path.name == first else 0, file):
                 found.append(line)
                 size += len(line.line)
                 if len(found) >= MAX_LINES or size >= MAX_BYTES:
@@ -170,9 +169,9 @@ def _has(path: Path, line: AuditLine) -> bool:
         return False
 
 
-def _lines(name: str, file: BinaryIO) -> Iterator[AuditLine]:
-    """Yield the lines from here on that are records. One that is being written is left for the next time."""
-    for place, line in whole_lines(file):
+def _lines(name: str, begin: int, file: BinaryIO) -> Iterator[AuditLine]:
+    """Yield the lines from a place on that are records. One that is being written is left for the next time."""
+    for place, line in whole_lines(file, begin):
         with contextlib.suppress(msgspec.DecodeError, UnicodeError):
             msgspec.json.decode(line, type=AuditRecord)
             digest = hashlib.sha256(b"%s %d " % (name.encode(), place) + line).hexdigest()

@@ -205,12 +205,13 @@ def records(folder: Path) -> Iterator[AuditRecord]:
         raise UsageError(f"{error.filename or folder} cannot be read: {error.strerror or error}") from error
 
 
-def whole_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines from here on with their places.
+def whole_lines(file: BinaryIO, place: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines from a place on with their places.
 
     Those that are too long to be records are left out, and so is the last one if it has no end yet.
     """
-    place, is_rest = file.tell(), False
+    file.seek(place)
+    is_rest = False
     while line := file.readline(MAX_LINE_BYTES):
         has_end = line.endswith(b"\n")
         if has_end and not is_rest:
