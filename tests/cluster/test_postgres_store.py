@@ -6,19 +6,25 @@ import asyncio
 import json
 import random
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import msgspec
+import psycopg
 import pytest
+from msgspec.structs import replace
 from postgres import Server
 
+from penstock.chat.errors import NotAllowed
+from penstock.chat.store import permits
 from penstock.chat.store.columns import POSTGRES, columns
 from penstock.chat.store.conformance import CHECKS, Check, check_store
 from penstock.chat.store.postgres.migrate import ROWS, SchemaTooOld, migrate, migrations
 from penstock.chat.store.postgres.store import PostgresStore
-from penstock.chat.store.protocol import ChatStore, Claimed, Conflict, Fenced, LeaseLost, StoreFailed
-from penstock.chat.store.rows import ChatChanges, ChatRow, TurnRow
+from penstock.chat.store.protocol import ChatStore, Claimed, Conflict, Fenced, LeaseLost, StoreFailed, UnknownChat
+from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, TurnRow
+from penstock.chat.store.search import Reader
 from penstock.errors import UsageError
 
 pytestmark = pytest.mark.slow
@@ -314,5 +320,77 @@ def test_nodes_that_append_to_the_same_chats_do_not_deadlock(database: str) -> N
                 "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
             )
         assert found == [(0,)]
+
+    asyncio.run(check())
+
+
+# --- permits ---
+
+BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+
+
+@pytest.mark.parametrize("change", ["submit", "submit with a key", "update", "rules", "attach", "detach"])
+def test_a_chat_becomes_private_while_a_change_waits(database: str, change: str) -> None:
+    """A change that waits for the one which makes the chat private is not made, whatever it has seen before."""
+    kept = Attachment("one", "a", "a", "text/plain", 1, 5)
+
+    async def check() -> None:
+        async with (
+            await PostgresStore.open(database) as store,
+            await psycopg.AsyncConnection.connect(database, options="-c search_path=penstock") as other,
+        ):
+            row = ChatRow("a", "claude", "/", 1, person="ana", visibility="team")
+            await store.create_chat(row)
+            await store.put_attachment(kept, b"x", unsent_before=0)
+            calls: dict[str, Callable[[], Awaitable[object]]] = {
+                "submit": lambda: store.submit("a", b"1", at=1, after=0),
+                "submit with a key": lambda: store.submit("a", b"1", at=1, key="k", turn=1),
+                "update": lambda: store.update_chat("a", ChatChanges(title="t")),
+                "rules": lambda: store.update_chat("a", ChatChanges(title="t"), rules=[]),
+                "attach": lambda: store.put_attachment(replace(kept, id="two"), b"x", unsent_before=0),
+                "detach": lambda: store.delete_attachment("a", "one"),
+            }
+            await other.execute("SELECT update_chat_v1('a', '{\"visibility\": \"private\"}')")
+            with permits.acting(lambda: Reader("ben")):
+                made = asyncio.ensure_future(calls[change]())
+            async with asyncio.timeout(60):
+                while not (await store.database.fetch(BLOCKED))[0][0]:
+                    await asyncio.sleep(0.02)
+            await other.commit()
+            with pytest.raises(UnknownChat):
+                await made
+            assert await store.get_chat("a") == replace(row, visibility="private")
+            assert (await store.summary("a", limit=1)).last == 0
+            assert await store.list_attachments("a") == [kept]
+
+    asyncio.run(check())
+
+
+def test_a_person_who_is_removed_while_the_database_is_away(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The right is checked before each attempt: a change that waits is not made if the right ended meanwhile."""
+    asked: list[int] = []
+
+    def permit() -> Reader:
+        asked.append(1)
+        if len(asked) > 1:
+            raise NotAllowed("ben was removed")
+        return Reader("ben", is_owner=True)
+
+    async def check() -> None:
+        async with await PostgresStore.open(database) as store:
+            await store.create_chat(ChatRow("a", "claude", "/", 1))
+            first = store.database._idle[-1]
+            await first.open(5)
+            real = first.run
+
+            async def cut(*given: Any) -> list[tuple[Any, ...]]:
+                first.cut()  # before the statement is sent
+                return await real(*given)
+
+            monkeypatch.setattr(first, "run", cut)
+            with permits.acting(permit), pytest.raises(NotAllowed):
+                await store.submit("a", b"1", at=1)
+            assert len(asked) == 2
+            assert (await store.summary("a", limit=1)).last == 0
 
     asyncio.run(check())

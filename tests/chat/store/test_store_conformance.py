@@ -13,6 +13,7 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import astuple, replace
 
+from penstock.chat.store import permits
 from penstock.chat.store.conformance import CHECKS, Open, check_store, promises
 from penstock.chat.store.conformance.entries import stale_writers_conflict
 from penstock.chat.store.costs import MAX_COST_USD, MAX_TOKENS, CostGroup, CostSum, check_group
@@ -120,6 +121,15 @@ class MemoryStore:
             raise UnknownChat(chat)
         return self.chats[chat]
 
+    def permit(self, shown: str | None = None) -> None:
+        """Check the permit of a change; `shown` is a chat that its person has to see."""
+        permit = permits.current()
+        reader = None if permit is None else permit()
+        if reader is not None and shown is not None:
+            row = self.of(shown).row
+            if not reader.is_owner and row.person != reader.person and row.visibility != "team":
+                raise UnknownChat(shown)
+
     def notify(self, chat: str, last: int) -> None:
         for subscription in self.subscriptions:
             subscription.queue.put_nowait(News({chat: last}))
@@ -181,6 +191,7 @@ class MemoryStore:
     ) -> Submitted:
         check_entries([entry], self.max_entry_bytes)
         await asyncio.sleep(0)
+        self.permit(chat)
         found = self.of(chat)
         if key is not None and key in found.keys:
             return Submitted(found.keys[key], False)
@@ -235,6 +246,7 @@ class MemoryStore:
         return self.subscriptions[-1]
 
     async def create_chat(self, row: ChatRow) -> None:
+        self.permit()
         check_chat(row.id)
         if row.id in self.chats:
             raise UsageError("there is one")
@@ -249,6 +261,7 @@ class MemoryStore:
         return [self.chats[id].row for id in sorted(self.chats) if id > after][:limit]
 
     async def update_chat(self, chat: str, changes: ChatChanges, *, rules: list[ChatRule] | None = None) -> ChatRow:
+        self.permit(chat)
         found = self.of(chat)
         if rules is not None and found.row.rules != rules:
             raise RowChanged(chat)
@@ -259,6 +272,7 @@ class MemoryStore:
         return found.row
 
     async def delete_chat(self, chat: str) -> None:
+        self.permit()
         self.of(chat)
         del self.chats[chat]
         self.forget(chat, lambda turn: True)
@@ -351,6 +365,7 @@ class MemoryStore:
         return [directory for _, directory in sorted(self.directories.items())]
 
     async def put_directory(self, directory: Directory) -> None:
+        self.permit()
         self.directories[directory.path] = directory
 
     async def delete_directory(self, path: str) -> None:
@@ -363,14 +378,17 @@ class MemoryStore:
         return next((share for share in self.shares.values() if share.secret == secret), None)
 
     async def put_share(self, share: Share) -> None:
+        self.permit()
         self.of(share.chat)
         kept = {id: it for id, it in self.shares.items() if it.expires_at > share.created_at}
         self.shares = {**kept, share.id: share}
 
     async def delete_share(self, id: str) -> None:
+        self.permit()
         self.shares.pop(id, None)
 
     async def put_attachment(self, attachment: Attachment, content: bytes, *, unsent_before: int) -> None:
+        self.permit(attachment.chat)
         self.of(attachment.chat)
         found = self.attachments.items()
         self.attachments = {key: it for key, it in found if it[0].turn or it[0].created_at >= unsent_before}
@@ -389,6 +407,7 @@ class MemoryStore:
                 self.attachments[key] = replace(attachment, turn=turn), content
 
     async def delete_attachment(self, chat: str, id: str) -> None:
+        self.permit(chat)
         found = self.attachments.get((chat, id))
         if found is not None and not found[0].turn:
             del self.attachments[chat, id]
@@ -733,6 +752,20 @@ class DropsSending(MemoryStore):
         self.attachments.pop((chat, id), None)
 
 
+class ForgetsPermits(MemoryStore):
+    """Makes changes to which the right has ended."""
+
+    def permit(self, shown: str | None = None) -> None:
+        pass
+
+
+class OldRights(MemoryStore):
+    """Asks whether the person may still change something, and not whether they see the chat by now."""
+
+    def permit(self, shown: str | None = None) -> None:
+        super().permit()
+
+
 class LoosePhrases(MemoryStore):
     """Finds words that do not follow each other."""
 
@@ -894,6 +927,8 @@ WRONG: list[tuple[type[MemoryStore], str]] = [
     (MixesAttachments, "attachments_are_kept"),
     (DropsSending, "attachments_are_kept"),
     (KeepsAttachments, "attachments_go_with_their_turns"),
+    (ForgetsPermits, "changes_need_their_right"),
+    (OldRights, "changes_need_their_right"),
     (LoosePhrases, "words_are_found"),
     (ShowsAll, "searches_keep_to_rights"),
     (CountsAll, "costs_are_added_up"),

@@ -8,6 +8,7 @@ from penstock.chat.cluster.nodes import list_nodes, remove_node, workers
 from penstock.chat.errors import Invalid, NoSuchAgent, OutsideRoots, UntrustedDirectory
 from penstock.chat.service.agents.workspaces import MAX_PATH_CHARS, MAX_RECENT, Workspace
 from penstock.chat.service.nodes import ChatPlace, NodeView, Offered
+from penstock.chat.store import permits
 from penstock.chat.store.postgres.connections import Database
 from penstock.chat.store.protocol import clock
 
@@ -51,7 +52,7 @@ class Homes:
         if node is None:
             return None
         real = str(_below(node, path))
-        await self._database.fetch(TRUST, {"node": node.name, "path": real, "at": clock()})
+        await self._database.fetch(TRUST, {"node": node.name, "path": real, "at": clock()}, permit=permits.current())
         return Workspace(real, True)
 
     async def offered(self) -> Offered | None:

@@ -17,6 +17,7 @@ from psycopg.types.json import Jsonb
 from penstock._version import __version__
 from penstock.chat.errors import Conflicting, NoSuchNode
 from penstock.chat.service.nodes import NodeAbout, NodeChat, NodeView
+from penstock.chat.store import permits
 from penstock.chat.store.postgres.connections import Away, Database
 from penstock.chat.store.protocol import StoreFailed
 from penstock.config.rules import NODE_NAME_PATTERN
@@ -167,7 +168,7 @@ async def remove_node(database: Database, name: str) -> RemovedNode:
         Conflicting: it is up.
         StoreFailed: the store cannot be reached.
     """
-    ((is_gone, is_known, browsers, chats),) = await database.fetch(REMOVE, {"node": name})
+    ((is_gone, is_known, browsers, chats),) = await database.fetch(REMOVE, {"node": name}, permit=permits.current())
     if is_gone:
         return RemovedNode(browsers, chats)
     if is_known:

@@ -12,6 +12,7 @@ import logging
 import os
 import secrets
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,6 +76,7 @@ class People:
             UsageError: the file cannot be used.
         """
         self._path = path
+        self._reading = threading.Lock()  # permits are checked in other threads too
         self._seen: tuple[int, ...] | None = None
         self._are_several = False
         self._by_name: dict[str, Person] = {}
@@ -108,15 +110,16 @@ class People:
         """Read the file again if it has changed. If it cannot be read, only the owner is known."""
         if self._path is None:
             return
-        seen = _state(self._path)
-        if seen == self._seen:
-            return
-        self._seen = seen
-        try:
-            self._set(read(self._path))
-        except UsageError as error:
-            self._set([])
-            _log.warning("only the owner can use this server: %s", error)
+        with self._reading:
+            seen = _state(self._path)
+            if seen == self._seen:
+                return
+            try:
+                self._set(read(self._path))
+            except UsageError as error:
+                self._set([])
+                _log.warning("only the owner can use this server: %s", error)
+            self._seen = seen
 
     def _set(self, people: list[Person]) -> None:
         self._by_name = {person.name: person for person in (OWNING, *people)}

@@ -105,9 +105,13 @@ class Attachments:
         """Remove an attachment that was not sent. One that was sent stays with its message.
 
         Raises:
+            NoSuchChat: there is no such chat.
             StoreFailed: it cannot be removed.
         """
-        await self._store.delete_attachment(chat, id)
+        try:
+            await self._store.delete_attachment(chat, id)
+        except UnknownChat as error:
+            raise NoSuchChat(chat) from error
 
     async def chosen(self, chat: str, ids: Sequence[str]) -> list[AttachedFile]:
         """Return the attachments that a message names, in its order.

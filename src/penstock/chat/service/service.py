@@ -16,7 +16,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from penstock.adapter import Allow
-from penstock.chat.errors import Conflicting, Invalid, NoSuchChat
+from penstock.chat.errors import ChatError, Conflicting, Invalid
 from penstock.chat.history.activity import AgentActivity
 from penstock.chat.history.entries import OWNER, Numbered
 from penstock.chat.history.frames import TurnView
@@ -67,6 +67,7 @@ from penstock.chat.service.validation import (
     visibility_of,
 )
 from penstock.chat.service.webhooks import Webhooks
+from penstock.chat.store import permits
 from penstock.chat.store.costs import CostGroup
 from penstock.chat.store.protocol import ChatStore, StoreFailed, clock
 from penstock.chat.store.rows import ChatChanges, ChatRow, Heartbeat, Visibility
@@ -486,6 +487,7 @@ class Service:
             StoreFailed: it cannot be deleted. The run is stopped nevertheless.
         """
         self._require_open()
+        permits.check()  # before its run is stopped
         await self._chats.delete(id)
 
     # --- turns ---
@@ -579,7 +581,7 @@ class Service:
             try:
                 await chat.log.change(changes)
                 self._shared.note(chat.row.id)
-            except (StoreFailed, NoSuchChat):
+            except (StoreFailed, ChatError):
                 pass  # the next message does it
 
     async def stop(self, id: str, turn: int | None = None, *, queued: bool = False, person: str = OWNER) -> list[int]:

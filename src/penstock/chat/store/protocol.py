@@ -233,6 +233,11 @@ class ChatStore(Protocol):
 
     All of it belongs to one event loop. All calls raise `UsageError` for an invalid id or number, `StoreFailed` if the
     disk, file or server that keeps the data fails, and `StoreClosed`.
+
+    The calls that people ask for make their change only if the permit of the request, `permits.current`, allows it in
+    the transaction of the change: `submit`, `create_chat`, `update_chat`, `delete_chat`, `put_directory`, `put_share`,
+    `delete_share`, `put_attachment`, `delete_attachment`. For entries, rows and attachments, the permit's reader also
+    has to see the chat then; otherwise there is none for them (`UnknownChat`).
     """
 
     @property

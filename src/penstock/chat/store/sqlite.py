@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from penstock.chat.store import costs, search_tables, tables
+from penstock.chat.store import costs, permits, search_tables, tables
 from penstock.chat.store.costs import CostGroup, CostSum
 from penstock.chat.store.database import caution, failure, free_bytes, write_scratch
 from penstock.chat.store.protocol import (
@@ -179,7 +179,9 @@ class SqliteStore:
         if after is not None:
             check_number("after", after)
         check_entries([entry], self._max_entry_bytes)
-        submitted: Submitted = await self._change(lambda changes: changes.submit(chat, entry, at, after, key))
+        submitted: Submitted = await self._permitted(
+            lambda changes: changes.submit(chat, entry, at, after, key), shown=chat
+        )
         return submitted
 
     async def claim(self, chat: str, node: str, *, incarnation: uuid.UUID | None = None) -> int:
@@ -222,7 +224,7 @@ class SqliteStore:
     async def create_chat(self, row: ChatRow) -> None:
         """As `ChatStore.create_chat`."""
         check_chat(row.id)
-        await self._change(lambda changes: changes.create_chat(row))
+        await self._permitted(lambda changes: changes.create_chat(row))
 
     async def get_chat(self, chat: str) -> ChatRow:
         """As `ChatStore.get_chat`."""
@@ -239,13 +241,13 @@ class SqliteStore:
     async def update_chat(self, chat: str, changes: ChatChanges, *, rules: list[ChatRule] | None = None) -> ChatRow:
         """As `ChatStore.update_chat`."""
         check_chat(chat)
-        row: ChatRow = await self._change(lambda made: made.update_chat(chat, changes, rules))
+        row: ChatRow = await self._permitted(lambda made: made.update_chat(chat, changes, rules), shown=chat)
         return row
 
     async def delete_chat(self, chat: str) -> None:
         """As `ChatStore.delete_chat`."""
         check_chat(chat)
-        await self._change(lambda changes: changes.delete_chat(chat))
+        await self._permitted(lambda changes: changes.delete_chat(chat))
 
     async def summary(self, chat: str, *, limit: int) -> Summary:
         """As `ChatStore.summary`."""
@@ -299,7 +301,7 @@ class SqliteStore:
 
     async def put_directory(self, directory: Directory) -> None:
         """As `ChatStore.put_directory`."""
-        await self._change(lambda changes: changes.put_directory(directory))
+        await self._permitted(lambda changes: changes.put_directory(directory))
 
     async def delete_directory(self, path: str) -> None:
         """As `ChatStore.delete_directory`."""
@@ -319,11 +321,11 @@ class SqliteStore:
 
     async def put_share(self, share: Share) -> None:
         """As `ChatStore.put_share`."""
-        await self._change(lambda changes: changes.put_share(share))
+        await self._permitted(lambda changes: changes.put_share(share))
 
     async def delete_share(self, id: str) -> None:
         """As `ChatStore.delete_share`."""
-        await self._change(lambda changes: changes.delete_share(id))
+        await self._permitted(lambda changes: changes.delete_share(id))
 
     # --- attachments ---
 
@@ -333,7 +335,9 @@ class SqliteStore:
         free = free_bytes(self.path.parent)
         if free is not None and free < len(content) + SPARE_BYTES:
             raise StoreFailed("there is no space for a file of this size on the disk", help="free some space on it")
-        await self._change(lambda changes: changes.put_attachment(attachment, content, unsent_before))
+        await self._permitted(
+            lambda changes: changes.put_attachment(attachment, content, unsent_before), shown=attachment.chat
+        )
 
     async def list_attachments(self, chat: str) -> list[Attachment]:
         """As `ChatStore.list_attachments`."""
@@ -357,7 +361,7 @@ class SqliteStore:
     async def delete_attachment(self, chat: str, id: str) -> None:
         """As `ChatStore.delete_attachment`."""
         check_chat(chat)
-        await self._change(lambda changes: changes.delete_attachment(chat, id))
+        await self._permitted(lambda changes: changes.delete_attachment(chat, id), shown=chat)
 
     async def attached_bytes(self, person: str) -> int:
         """As `ChatStore.attached_bytes`."""
@@ -365,6 +369,18 @@ class SqliteStore:
         return found
 
     # --- inside ---
+
+    async def _permitted(self, make: Callable[[Statements], Any], *, shown: str | None = None) -> Any:
+        """Make a change if the permit of the request allows it then. `shown`: chat that its person has to see."""
+        permit = permits.current()
+        if permit is None:
+            return await self._change(make)
+
+        def checked(changes: Statements) -> Any:
+            changes.check(permit, shown)
+            return make(changes)
+
+        return await self._change(checked)
 
     async def _change(self, make: Callable[[Statements], Any], *, appends_to: str | None = None) -> Any:
         self._require_open()

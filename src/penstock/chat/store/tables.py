@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from penstock.chat.store import search_tables
 from penstock.chat.store.columns import from_sqlite, insert, names, sqlite_value, sqlite_values
+from penstock.chat.store.permits import Permit
 from penstock.chat.store.protocol import (
     Ahead,
     Conflict,
@@ -45,6 +46,9 @@ PUT_DIRECTORY = insert("directories", Directory, replaces=True)
 INSERT_SHARE = insert("shares", Share)
 INSERT_ATTACHMENT = insert("attachments", Attachment, "content")
 
+SHOWN = "SELECT 1 FROM chats WHERE id = ? AND (person = ? OR ? OR visibility = 'team')"
+"""Statement that finds a chat if a reader may see it: the rights are those of `people.rights.may_read`."""
+
 TRIMMED_TURNS = "chat = ? AND turn IN (SELECT turn FROM turns WHERE chat = ? AND last BETWEEN 1 AND ?)"
 """Rows of the index whose turns a trim removes."""
 
@@ -78,6 +82,12 @@ class Statements:
     def rewrite(self) -> None:
         """Write to the file without a change."""
         self._connection.execute(REWRITE)
+
+    def check(self, permit: Permit, shown: str | None) -> None:
+        """Check the permit of the next change; `shown`: chat that its person has to see."""
+        reader = permit()
+        if shown is not None and not self._connection.execute(SHOWN, (shown, *reader)).fetchone():
+            raise UnknownChat(shown)
 
     def append(
         self,

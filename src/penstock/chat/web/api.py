@@ -10,9 +10,12 @@ from starlette.requests import Request
 from penstock.chat.errors import NoSuchChat
 from penstock.chat.people.audit import Audit
 from penstock.chat.people.persons import Person
-from penstock.chat.people.rights import Right, check, may_read
+from penstock.chat.people.rights import Right, check, may_read, reader_of
 from penstock.chat.runs.service import Runs
 from penstock.chat.service.service import Service
+from penstock.chat.store.permits import Permit
+from penstock.chat.store.rows import ChatRow
+from penstock.chat.store.search import Reader
 from penstock.chat.web.broadcast import Watches
 from penstock.chat.web.security import Security, person_of
 from penstock.chat.web.sse import PING_SECONDS, SEND_SECONDS
@@ -58,6 +61,30 @@ class Api:
         """
         if right != "public":
             check(person_of(request), right, run if chat is None else self.service.row(chat))
+
+    def permit(self, request: Request, right: Right, chat: str | None, run: Ownership | None = None) -> Permit | None:
+        """Return the permit of a request, for the changes that it makes; None for one that anybody may send.
+
+        It is that of `check`, by what is known when it is called: of the login, the person's role, and the chat.
+        """
+        if right == "public":
+            return None
+        name, row = person_of(request).name, None if chat is None else self.service.row(chat)
+
+        def permitted() -> Reader:
+            self.security.check_still(request.scope)
+            person = self.security.logins.people.find(name)
+            assert person is not None
+            check(person, right, run if row is None else self._latest(row))
+            return reader_of(person)
+
+        return permitted
+
+    def _latest(self, row: ChatRow) -> ChatRow:
+        try:
+            return self.service.row(row.id)
+        except NoSuchChat:
+            return row
 
     async def ownership(self, run: str | None) -> Ownership | None:
         """Return to whom a document or loop belongs; None if none is named.

@@ -12,6 +12,7 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from penstock.chat.service.share_view import SHARED
+from penstock.chat.store import permits
 from penstock.chat.web import openapi, schemas, security
 from penstock.chat.web.api import Api
 from penstock.chat.web.audited import Audited
@@ -95,7 +96,9 @@ class _Place:
                 self._api.security.check_still(scope)
                 # Again: a body may take its time.
                 self._api.check(request, address.right, chat, await self._api.ownership(run))
-            answer = await address.handler(self._api, request, **arguments)
+            # And again where something is changed: what the handler waits for may take its time as well.
+            with permits.acting(self._api.permit(request, address.right, chat, await self._api.ownership(run))):
+                answer = await address.handler(self._api, request, **arguments)
         if isinstance(answer, Response):
             await compress(request, answer)
         await answer(scope, receive, send)

@@ -25,6 +25,7 @@ from penstock.chat.people.persons import Person
 from penstock.chat.service.log.chat_log import STORE_ERRORS
 from penstock.chat.service.service import Service
 from penstock.chat.service.validation import made_title
+from penstock.chat.store import permits
 from penstock.chat.store.protocol import UnknownChat
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.web.broadcast import ChatClient, Watch, Watches
@@ -359,7 +360,8 @@ class ForeignTurns:
         )
 
     def _leave(self, asked: ForeignTurn, left: float) -> None:
-        task = asyncio.create_task(self._stop_later(asked, left), name="penstock leaving")
+        stopping = self._stop_later(asked, left)
+        task = asyncio.create_task(stopping, name="penstock leaving", context=permits.outside())
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 

@@ -231,11 +231,10 @@ class Security:
         Call `dismiss` once this node no longer knows whether the request's login is valid, or once its token is
         invalid.
         """
-        given = "" if request.scope.get(PROXIED) else request.headers.get("authorization", "")
-        scheme, _, token = given.partition(" ")
+        token = _token_of(request)
 
         def is_valid() -> bool:
-            return self.logins.is_current and (not scheme or self.logins.with_token(token.strip()) is not None)
+            return self.logins.is_current and (token is None or self.logins.with_token(token) is not None)
 
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.logins.browsers.watched(request.scope.get(BROWSER), expel))
@@ -259,10 +258,10 @@ class Security:
             yield
 
     def check_still(self, scope: Scope) -> None:
-        """Check that the browser was not signed out, nor the person removed, while the body of the request arrived.
+        """Check that a request is still authenticated as it was: that its login has not ended meanwhile.
 
         Raises:
-            Unauthorized: the browser was signed out, or the person was removed.
+            Unauthorized: the browser was signed out, the token is no longer valid, or the person was removed.
             StoreUnavailable: this node no longer knows who is signed in.
         """
         if scope.get(RELIES):
@@ -270,6 +269,9 @@ class Security:
         browser: Browser | None = scope.get(BROWSER)
         if browser is not None and not self.logins.browsers.has(browser):
             raise _unknown()
+        token = _token_of(Request(scope))
+        if token is not None and self.logins.with_token(token) is None:
+            raise Unauthorized("the token is wrong", expected=_EXPECTED, headers=_CHALLENGE)
         person: Person | None = scope.get(PERSON)
         if person is not None and self.logins.people.find(person.name) is None:
             raise _unknown()
@@ -293,6 +295,12 @@ class Security:
 _EXPECTED = "Authorization: Bearer TOKEN, or the cookie of a browser that is logged in"
 _HELP = "open a link of penstock serve or penstock link; programs use the token in the file that penstock serve names"
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
+
+
+def _token_of(request: Request) -> str | None:
+    """Return the token by which an authenticated request was accepted; None if it was another way."""
+    given = None if request.scope.get(PROXIED) else request.headers.get("authorization")
+    return None if given is None else given.partition(" ")[2].strip()
 
 
 def _everybody(person: Person) -> bool:

@@ -17,6 +17,7 @@ from penstock.chat.service.turns import decisions
 from penstock.chat.service.turns.lost_turns import NODE_LOST, end_lost
 from penstock.chat.service.turns.turn_cost import check_budget
 from penstock.chat.service.turns.turn_loop import TurnLoop
+from penstock.chat.store import permits
 from penstock.chat.store.protocol import Fenced, StoreClosed, Submitted, UnknownChat
 from penstock.chat.store.rows import ChatRow
 from penstock.run.trace_context import of_request
@@ -415,7 +416,7 @@ class Chat:
         self._woken.set()
         is_at_rest = self._runner.is_ending or self._task is not None or self.log.live.rest()
         if not is_at_rest and not self._shared.this_node.by_jobs:
-            self._task = asyncio.create_task(self._work(), name=f"chat {self.row.id}")
+            self._task = asyncio.create_task(self._work(), name=f"chat {self.row.id}", context=permits.outside())
 
     async def _work(self, upto: int | None = None) -> bool:
         """Run the turns one after another, up to turn `upto`; return whether all of them have ended."""

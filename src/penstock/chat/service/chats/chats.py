@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from typing import Any
 
-from penstock.chat.errors import NoSuchChat
+from penstock.chat.errors import ChatError, NoSuchChat
 from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.shared import Shared
@@ -108,7 +108,7 @@ class Chats:
         del self._chats[id]
         try:
             await chat.delete()
-        except STORE_ERRORS:
+        except (ChatError, *STORE_ERRORS):
             with contextlib.suppress(*STORE_ERRORS):
                 await self.add(chat.row)
             raise

@@ -227,7 +227,8 @@ class ChatLog:
         there is none: a client may come from a node whose entries this one was not notified of yet.
 
         Raises:
-            ChatError: `decide` raised it.
+            ChatError: `decide` raised it, or the permit of the request.
+            NoSuchChat: the chat was deleted, or its person no longer sees it.
             StoreFailed: it was most likely not kept.
         """
         try:
@@ -257,6 +258,8 @@ class ChatLog:
                     done = await self._counters.append(1, submitted)
                 except Conflict:
                     continue
+                except UnknownChat as error:
+                    raise NoSuchChat(self.id) from error
                 await held.current()
                 return done
 

@@ -16,8 +16,9 @@ from typing import Any, LiteralString, NamedTuple, Self
 import psycopg
 from psycopg import conninfo
 
+from penstock.chat.store.permits import Permit
 from penstock.chat.store.protocol import StoreClosed, StoreFailed
-from penstock.chat.store.search import SEARCH_SECONDS
+from penstock.chat.store.search import SEARCH_SECONDS, Reader
 from penstock.chat.store.state import StoreState
 from penstock.errors import UsageError
 
@@ -115,6 +116,10 @@ def _parsed(url: str) -> dict[str, Any]:
     except (psycopg.ProgrammingError, UnicodeError):
         pass  # what it says may have a part of the password
     raise UsageError("the store is not the URL of a database", expected="postgresql://USER@HOST/NAME")
+
+
+EVERYBODY = Reader("", is_owner=True)
+"""Reader of statements that Penstock makes for itself."""
 
 
 class Away(Exception):
@@ -296,10 +301,12 @@ class Database:
         values: Mapping[str, Any] = EMPTY,
         *,
         seconds: float | None = None,
+        permit: Permit | None = None,
     ) -> list[tuple[Any, ...]]:
         """Run one statement, and return its rows. It gets the value `again`, which is true from the second attempt on.
 
-        A call that is cancelled continues to its end.
+        `permit` is checked before each attempt. The values `reader` and `sees_all` are the fields of its reader;
+        without a permit, all chats are seen. A call that is cancelled continues to its end.
 
         Raises:
             StoreFailed: the server is away, or rejected it.
@@ -307,7 +314,7 @@ class Database:
         """
         if self._closed:
             raise StoreClosed
-        return await asyncio.shield(self._start(self._fetch(query, values, seconds)))
+        return await asyncio.shield(self._start(self._fetch(query, values, seconds, permit)))
 
     async def fetch_bounded(self, query: LiteralString, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Run one statement as `fetch` does, but one at a time, and end it after `BOUNDED_SECONDS`.
@@ -335,6 +342,7 @@ class Database:
         query: LiteralString,
         values: Mapping[str, Any],
         seconds: float | None = None,
+        permit: Permit | None = None,
     ) -> list[tuple[Any, ...]]:
         """Run one statement on a connection, again and again while the server is away, but not for long.
 
@@ -350,7 +358,11 @@ class Database:
             left = (self._away_since or began) + self.patience.away - loop.time()
             connect = min(self.patience.connect, max(left, LEAST_SECONDS))
             try:
-                given = {**values, "again": attempt > 0}
+                reader = EVERYBODY
+                if permit is not None:
+                    await link.open(connect)  # first: a connection may take its time
+                    reader = permit()
+                given = {**values, "again": attempt > 0, "reader": reader.person, "sees_all": reader.is_owner}
                 rows = await link.run(query, given, seconds or self.patience.statement, connect)
                 self._away_since = None
                 if self._ends_at is not None:
@@ -405,10 +417,10 @@ class Database:
             task.exception()  # its caller may have been cancelled, and nobody else reads it
 
     async def _fetch(
-        self, query: LiteralString, values: Mapping[str, Any], seconds: float | None
+        self, query: LiteralString, values: Mapping[str, Any], seconds: float | None, permit: Permit | None
     ) -> list[tuple[Any, ...]]:
         async with self._borrowed() as link:
-            return await self.repeated(link, query, values, seconds)
+            return await self.repeated(link, query, values, seconds, permit)
 
     @asynccontextmanager
     async def _borrowed(self) -> AsyncIterator[DatabaseLink]:

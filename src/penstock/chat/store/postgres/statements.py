@@ -30,14 +30,31 @@ GET_CHAT = f"SELECT {_CHAT} FROM heads JOIN chats USING (key) WHERE id = %(id)s"
 
 LIST_CHATS = f"SELECT {_CHAT} FROM heads JOIN chats USING (key) WHERE id > %(after)s ORDER BY id LIMIT %(limit)s"
 
-# The lock makes the comparison and the change one step: a writer that waits for it compares anew. A second attempt may
-# find the rules of the first one.
-UPDATE_CHAT_WITH_RULES = """WITH found AS (
-        SELECT c.key FROM chats AS c JOIN heads AS h USING (key)
-        WHERE h.id = %(id)s AND (
-            c.rules = %(rules)s::jsonb OR %(again)s AND c.rules = %(changes)s::jsonb -> 'rules'
-        ) FOR UPDATE OF c
-    ) SELECT update_chat_v1(%(id)s, %(changes)s::jsonb) FROM found"""
+# The locks make what is compared and the change one step: a statement that waits for them compares anew. Everything
+# that locks a chat locks its row in `heads` first. The rights are those of `penstock.chat.people.rights.may_read`.
+_SHOWN = "(%(sees_all)s OR c.person = %(reader)s OR c.visibility = 'team')"
+
+# A second attempt may find the rules of the first one.
+UPDATE_CHAT = f"""WITH found AS (
+        SELECT h.id, (
+            %(rules)s::jsonb IS NULL OR c.rules = %(rules)s::jsonb
+            OR %(again)s AND c.rules = %(changes)s::jsonb -> 'rules'
+        ) AS fits FROM heads AS h JOIN chats AS c USING (key) WHERE h.id = %(id)s AND {_SHOWN}
+        FOR UPDATE OF h FOR UPDATE OF c
+    ) SELECT CASE WHEN fits THEN update_chat_v1(id, %(changes)s::jsonb) ELSE false END FROM found"""
+"""Statement that returns whether the row has the rules; no row if there is no such chat for the reader."""
+
+SUBMIT = """SELECT outcome, number FROM submit_v1(
+    %(id)s, %(data)s, %(at)s::bigint, %(after)s::bigint, %(key)s::text, %(turn)s::bigint, %(again)s)"""
+
+# A second attempt whose entry the first one made is the same, also if the reader no longer sees the chat.
+SUBMIT_SHOWN = f"""WITH shown AS (
+        SELECT h.id FROM heads AS h JOIN chats AS c USING (key) WHERE h.id = %(id)s AND (
+            {_SHOWN} OR %(again)s AND EXISTS (SELECT FROM keys AS k WHERE k.chat = h.key AND k.key = %(key)s::text)
+        ) FOR UPDATE OF h FOR SHARE OF c
+    ) SELECT outcome, number FROM shown CROSS JOIN LATERAL submit_v1(
+        shown.id, %(data)s, %(at)s::bigint, %(after)s::bigint, %(key)s::text, %(turn)s::bigint, %(again)s)"""
+"""Statement that returns no row if there is no such chat for the reader."""
 
 LIST_TURNS = f"""SELECT {_TURN} FROM heads AS h LEFT JOIN LATERAL (
         SELECT * FROM turns WHERE chat = h.key AND turn < %(before)s ORDER BY turn DESC LIMIT %(limit)s
@@ -83,11 +100,16 @@ PUT_SHARE = f"""WITH expired AS (DELETE FROM shares WHERE expires_at <= %(create
 
 DELETE_SHARE = "DELETE FROM shares WHERE id = %(id)s"
 
-PUT_ATTACHMENT = f"""WITH unsent AS (DELETE FROM attachments WHERE turn = 0 AND created_at < %(unsent_before)s)
-    INSERT INTO attachments ({_ATTACHMENT}, content)
-    SELECT {values_by_name(Attachment)}, %(content)s FROM heads WHERE heads.id = %(chat)s
+_SHOWN_CHAT = f"""shown AS (
+        SELECT h.id FROM heads AS h JOIN chats AS c USING (key) WHERE h.id = %(chat)s AND {_SHOWN}
+        FOR KEY SHARE OF h FOR SHARE OF c
+    )"""
+
+PUT_ATTACHMENT = f"""WITH {_SHOWN_CHAT},
+    unsent AS (DELETE FROM attachments WHERE turn = 0 AND created_at < %(unsent_before)s)
+    INSERT INTO attachments ({_ATTACHMENT}, content) SELECT {values_by_name(Attachment)}, %(content)s FROM shown
     ON CONFLICT (chat, id) DO UPDATE SET id = excluded.id RETURNING attachments.id"""
-"""Statement that returns a row if there is such a chat, also when it is made again."""
+"""Statement that returns a row if there is such a chat for the reader, also when it is made again."""
 
 LIST_ATTACHMENTS = f"SELECT {_ATTACHMENT} FROM attachments WHERE chat = %(id)s ORDER BY created_at, id"
 
@@ -95,7 +117,10 @@ READ_ATTACHMENT = "SELECT content FROM attachments WHERE chat = %(chat)s AND id 
 
 NOTE_ATTACHMENTS = "UPDATE attachments SET turn = %(turn)s WHERE chat = %(chat)s AND id = ANY (%(ids)s)"
 
-DELETE_ATTACHMENT = "DELETE FROM attachments WHERE chat = %(chat)s AND id = %(id)s AND turn = 0"
+DELETE_ATTACHMENT = f"""WITH {_SHOWN_CHAT}, gone AS (
+        DELETE FROM attachments AS a USING shown WHERE a.chat = shown.id AND a.id = %(id)s AND a.turn = 0
+    ) SELECT id FROM shown"""
+"""Statement that returns a row if there is such a chat for the reader."""
 
 TRIM_ATTACHMENTS = """DELETE FROM attachments WHERE chat = %(id)s AND turn > 0 AND turn < (
         SELECT min(t.turn) FROM turns AS t JOIN heads AS h ON h.key = t.chat WHERE h.id = %(id)s

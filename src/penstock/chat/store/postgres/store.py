@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
+from penstock.chat.store import permits
 from penstock.chat.store.columns import from_postgres
 from penstock.chat.store.costs import CostGroup, CostSum, check_group
 from penstock.chat.store.postgres import statements
@@ -192,11 +193,13 @@ class PostgresStore:
         else:
             _check_text("a key", key)
         check_entries([entry], self._max_entry_bytes)
-        ((outcome, number),) = await self.database.fetch(
-            "SELECT outcome, number FROM submit_v1("
-            "%(id)s, %(data)s, %(at)s::bigint, %(after)s::bigint, %(key)s::text, %(turn)s::bigint, %(again)s)",
+        permit = permits.current()
+        rows = await self.database.fetch(
+            statements.SUBMIT if permit is None else statements.SUBMIT_SHOWN,
             {"id": chat, "data": entry, "at": at, "after": after, "key": key, "turn": turn},
+            permit=permit,
         )
+        outcome, number = _known(chat, rows)[0]
         if outcome == "unknown":
             raise UnknownChat(chat)
         if outcome == "conflict":
@@ -295,7 +298,9 @@ class PostgresStore:
         check_chat(row.id)
         _check_fields(asdict(row))
         ((is_new,),) = await self.database.fetch(
-            "SELECT create_chat_v1(%(id)s, %(row)s::jsonb, %(again)s)", {"id": row.id, "row": encoded(row)}
+            "SELECT create_chat_v1(%(id)s, %(row)s::jsonb, %(again)s)",
+            {"id": row.id, "row": encoded(row)},
+            permit=permits.current(),
         )
         if not is_new:
             raise UsageError(f"there is a chat {row.id!r} already")
@@ -317,16 +322,11 @@ class PostgresStore:
         """As `ChatStore.update_chat`."""
         check_chat(chat)
         _check_fields(changes.fields())
-        values = {"id": chat, "changes": msgspec.json.encode(changes).decode()}
-        if rules is None:
-            ((found,),) = await self.database.fetch("SELECT update_chat_v1(%(id)s, %(changes)s::jsonb)", values)
-            if not found:
-                raise UnknownChat(chat)
-        else:
-            known = {**values, "rules": msgspec.json.encode(rules).decode()}
-            if not await self.database.fetch(statements.UPDATE_CHAT_WITH_RULES, known):
-                await self.get_chat(chat)
-                raise RowChanged(chat)
+        known = None if rules is None else msgspec.json.encode(rules).decode()
+        values = {"id": chat, "changes": msgspec.json.encode(changes).decode(), "rules": known}
+        rows = await self.database.fetch(statements.UPDATE_CHAT, values, permit=permits.current())
+        if not _known(chat, rows)[0][0]:
+            raise RowChanged(chat)
         self._tailer.made({}, [chat])
         return await self.get_chat(chat)
 
@@ -334,7 +334,10 @@ class PostgresStore:
         """As `ChatStore.delete_chat`."""
         check_chat(chat)
         ((found,),) = await self.database.fetch(
-            "SELECT coalesce(delete_chat_v1(%(id)s), %(again)s)", {"id": chat}, seconds=LONG_SECONDS
+            "SELECT coalesce(delete_chat_v1(%(id)s), %(again)s)",
+            {"id": chat},
+            seconds=LONG_SECONDS,
+            permit=permits.current(),
         )
         if not found:
             raise UnknownChat(chat)
@@ -421,7 +424,8 @@ class PostgresStore:
     async def put_directory(self, directory: Directory) -> None:
         """As `ChatStore.put_directory`."""
         _check_text("a path", directory.path)
-        await self.database.fetch(statements.PUT_DIRECTORY, {"node": self._node, **asdict(directory)})
+        values = {"node": self._node, **asdict(directory)}
+        await self.database.fetch(statements.PUT_DIRECTORY, values, permit=permits.current())
 
     async def delete_directory(self, path: str) -> None:
         """As `ChatStore.delete_directory`."""
@@ -442,12 +446,12 @@ class PostgresStore:
         """As `ChatStore.put_share`."""
         check_chat(share.chat)
         _check_fields(asdict(share))
-        if not await self.database.fetch(statements.PUT_SHARE, asdict(share)):
+        if not await self.database.fetch(statements.PUT_SHARE, asdict(share), permit=permits.current()):
             raise UnknownChat(share.chat)
 
     async def delete_share(self, id: str) -> None:
         """As `ChatStore.delete_share`."""
-        await self.database.fetch(statements.DELETE_SHARE, {"id": id})
+        await self.database.fetch(statements.DELETE_SHARE, {"id": id}, permit=permits.current())
 
     # --- attachments ---
 
@@ -456,7 +460,8 @@ class PostgresStore:
         check_chat(attachment.chat)
         _check_fields(asdict(attachment))
         values = {**asdict(attachment), "content": content, "unsent_before": unsent_before}
-        if not await self.database.fetch(statements.PUT_ATTACHMENT, values, seconds=LONG_SECONDS):
+        permit = permits.current()
+        if not await self.database.fetch(statements.PUT_ATTACHMENT, values, seconds=LONG_SECONDS, permit=permit):
             raise UnknownChat(attachment.chat)
 
     async def list_attachments(self, chat: str) -> list[Attachment]:
@@ -480,7 +485,10 @@ class PostgresStore:
     async def delete_attachment(self, chat: str, id: str) -> None:
         """As `ChatStore.delete_attachment`."""
         check_chat(chat)
-        await self.database.fetch(statements.DELETE_ATTACHMENT, {"chat": chat, "id": id})
+        permit = permits.current()
+        rows = await self.database.fetch(statements.DELETE_ATTACHMENT, {"chat": chat, "id": id}, permit=permit)
+        if permit is not None:
+            _known(chat, rows)
 
     async def attached_bytes(self, person: str) -> int:
         """As `ChatStore.attached_bytes`."""

@@ -11,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.chat.errors import Invalid
-from penstock.chat.people.rights import reader_of
+from penstock.chat.people.rights import Right, reader_of
 from penstock.chat.service.validation import depth_of
+from penstock.chat.store import permits
 from penstock.chat.store.costs import MAX_DAYS, CostGroup
 from penstock.chat.store.search import MAX_KEY
 from penstock.chat.web import schemas
@@ -90,9 +91,10 @@ async def chat(api: Api, request: Request, chat: str) -> Response:
 
 async def change(api: Api, request: Request, chat: str, body: schemas.Changes) -> Response:
     """Change a chat and return it. Who sees it, and where lists have it, is decided by its person or an owner."""
-    if any(getattr(body, name) is not msgspec.UNSET for name in DECIDED):
-        api.check(request, "manage", chat)
-    return json_response(await api.service.change(chat, **body.fields()))
+    right: Right = "manage" if any(getattr(body, name) is not msgspec.UNSET for name in DECIDED) else "drive"
+    api.check(request, right, chat)
+    with permits.acting(api.permit(request, right, chat)):
+        return json_response(await api.service.change(chat, **body.fields()))
 
 
 async def delete(api: Api, request: Request, chat: str) -> Response:

@@ -1,0 +1,258 @@
+"""A right that ends while a request is handled: after its checks, and before its change is made in the store."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from msgspec.structs import replace
+from served import AGENTS, Gateway, held_and_asking
+from waiting import until
+
+from penstock.chat.people import persons
+from penstock.chat.people.persons import Role
+from penstock.chat.store import permits
+from penstock.chat.store.rows import ChatChanges, ChatRule
+from penstock.chat.web.routes import ADDRESSES
+
+CHANGES = (
+    "submit", "create_chat", "update_chat", "delete_chat", "put_directory", "put_share", "delete_share",
+    "put_attachment", "delete_attachment",
+)  # fmt: skip
+"""Calls of the store that people ask for."""
+
+NO_CHANGE = {
+    "agent_models": "it lists models",
+    "followed_entries": "it reads, and a stop is Penstock's own",
+    "remove_node": "a server with a file has no nodes",
+    "stop_run": "loops are not in the store",
+    "message_run": "loops are not in the store",
+    "land_run": "loops are not in the store",
+    "change_run": "documents and loops are not in the store",
+}
+"""Operations with a right that change nothing in the store, and why."""
+
+ALIKE = {"ui_chat_with": "ui_chat", "agui_run_with": "agui_run", "ui_stop": "stop"}
+"""Operations that are another one by a second address."""
+
+OCTETS = {"Content-Type": "application/octet-stream"}
+MESSAGE = {"role": "user", "content": "hello"}
+UI_MESSAGE = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}
+
+
+class Asked(NamedTuple):
+    """Request of an operation."""
+
+    method: str
+    path: str
+    body: Any = None
+    """JSON, or bytes."""
+
+
+class Scene:
+    """Chats of ana that the team sees, with something to change at each address."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
+        tokens = (persons.add(gateway.folder, name, "member", 0) for name in ("ana", "cat"))
+        ana, cat = (client_of(gateway, token) for token in tokens)
+        with ana, cat:
+            self.chat = self._waiting(ana, cat)
+            self.held = self._waiting(ana, cat)
+            assert ana.post(f"/api/chats/{self.held}/stop", json={"turn": 1}).json()["turns"] == [1]
+            until(lambda: all(it["state"] != "running" for it in self._turns(self.held)), "the turn ends")
+            self.asking, self.question = self._asking(ana)
+            self.share = ana.post(f"/api/chats/{self.chat}/shares", json={}).json()["share"]["id"]
+            path = f"/api/chats/{self.chat}/attachments?name=a"
+            self.file = ana.post(path, content=b"a", headers=OCTETS).json()["id"]
+        rule = ChatRule("rule", "ls", "ana")
+        gateway.call(gateway.service.log(self.chat).change_rules(lambda rules: [rule]))
+
+    def _new(self, client: httpx.Client, agent: str) -> str:
+        answer = client.post("/api/chats", json={"agent": agent, "visibility": "team"})
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["id"])
+
+    def _waiting(self, client: httpx.Client, other: httpx.Client) -> str:
+        """A chat with a turn that runs and two that wait, which somebody else has asked for."""
+        chat = self._new(client, "staying")
+        for text in ("one", "two", "three"):
+            assert other.post(f"/api/chats/{chat}/turns", json={"text": text}).status_code == 202
+        until(lambda: self._turns(chat)[0]["state"] == "running", "the first turn runs")
+        return chat
+
+    def _asking(self, client: httpx.Client) -> tuple[str, str]:
+        chat = self._new(client, "peer")
+        assert client.post(f"/api/chats/{chat}/turns", json={"text": "permission"}).status_code == 202
+        until(lambda: self._turns(chat)[0].get("question"), "the agent asks")
+        return chat, str(self._turns(chat)[0]["question"]["id"])
+
+    def _turns(self, chat: str) -> list[dict[str, Any]]:
+        with self.gateway.client() as owner:
+            found: list[dict[str, Any]] = owner.get(f"/api/chats/{chat}/turns").json()["turns"]
+        return found
+
+    def state(self) -> Any:
+        """All that requests could change."""
+
+        async def read() -> Any:
+            store = self.gateway.store
+            rows = [replace(row, visibility="team") for row in await store.list_chats()]
+            kept = [await store.list_attachments(row.id) for row in rows]
+            return rows, kept, await store.list_shares(), await store.list_directories()
+
+        chats = (self.chat, self.held, self.asking)
+        turns = [[(it["turn"], it["prompt"], it["state"]) for it in self._turns(chat)] for chat in chats]
+        return self.gateway.call(read()), turns
+
+    def requests(self) -> dict[str, Asked]:
+        """A request of each operation that would do something."""
+        chat, held, asking = (f"/api/chats/{id}" for id in (self.chat, self.held, self.asking))
+        folder = self.gateway.root / "new"
+        folder.mkdir(exist_ok=True)
+        return {
+            "create": Asked("POST", "/api/chats", {"agent": "scripted"}),
+            "change": Asked("PATCH", chat, {"allow": "all"}),
+            "delete": Asked("DELETE", held),
+            "prompt": Asked("POST", f"{chat}/turns", {"text": "four"}),
+            "attach": Asked("POST", f"{chat}/attachments?name=b", b"b"),
+            "detach": Asked("DELETE", f"{chat}/attachments/{self.file}"),
+            "edit": Asked("PATCH", f"{chat}/turns/2", {"text": "other", "edits": 0}),
+            "branch": Asked("POST", f"{chat}/turns/1/branch", {}),
+            "send_now": Asked("POST", f"{chat}/turns/3/now", {"stops": 1}),
+            "move": Asked("POST", f"{chat}/queue", {"seen": [2, 3], "turns": [3, 2]}),
+            "stop": Asked("POST", f"{chat}/stop", {}),
+            "release": Asked("POST", f"{held}/release", {}),
+            "answer": Asked("POST", f"{asking}/questions", {"id": self.question, "answer": "Yes, once"}),
+            "remove_rule": Asked("DELETE", f"{chat}/rules/rule"),
+            "share": Asked("POST", f"{chat}/shares", {}),
+            "revoke_share": Asked("DELETE", f"{chat}/shares/{self.share}"),
+            "trust": Asked("POST", "/api/workspaces", {"path": str(folder)}),
+            "complete_chat": Asked("POST", "/v1/chat/completions", {"model": "scripted", "messages": [MESSAGE]}),
+            "ui_chat": Asked("POST", "/ai", {"id": uuid.uuid4().hex, "messages": [UI_MESSAGE]}),
+            "agui_run": Asked("POST", "/agui", {"threadId": uuid.uuid4().hex, "runId": "r", "messages": [MESSAGE]}),
+        }
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory, page: Path) -> Iterator[Scene]:
+    """Chats at a gateway that people share."""
+    folder = tmp_path_factory.mktemp("permits")
+    (folder / "agents.toml").write_text(AGENTS + held_and_asking(folder / "gate"))
+    gateway = Gateway(folder, page)
+    try:
+        yield Scene(gateway)
+    finally:
+        gateway.close()
+
+
+def client_of(gateway: Gateway, token: str) -> httpx.Client:
+    """A program of the person who has this token."""
+    return gateway.client(Authorization=f"Bearer {token}")
+
+
+def before_each_change(gateway: Gateway, patch: pytest.MonkeyPatch, end: Callable[[], Awaitable[None]]) -> list[str]:
+    """Let a right end in the last moment before each change of the store; return the names of the calls, as they come.
+
+    All of them were allowed by the checks before.
+    """
+    called: list[str] = []
+    for name in CHANGES:
+        made = getattr(gateway.store, name)
+
+        async def ending(*given: Any, _made: Any = made, _name: str = name, **named: Any) -> Any:
+            called.append(_name)
+            with permits.acting(None):
+                await end()
+            return await _made(*given, **named)
+
+        patch.setattr(gateway.store, name, ending)
+    return called
+
+
+RIGHTS = {address.does: address.right for address in ADDRESSES if address.method != "GET"}
+OPERATIONS = sorted(does for does, right in RIGHTS.items() if right in ("begin", "drive", "manage", "operate"))
+
+
+def test_each_operation_is_tried() -> None:
+    """An operation that needs a right has a request here, or a reason why not."""
+    assert {*OPERATIONS} <= {*TRIED, *NO_CHANGE, *ALIKE}
+    assert {*NO_CHANGE, *ALIKE} <= {*OPERATIONS, "agent_models"}
+
+
+TRIED = [does for does in OPERATIONS if does not in NO_CHANGE and does not in ALIKE]
+DEPENDS = {does for does in TRIED if RIGHTS[does] == "drive" and does != "branch"}
+"""Operations that depend on who sees a chat when it is changed; a branch has read it before."""
+
+CASES = [(does, how) for does in TRIED for how in ("removed", "viewer", "token", "signed out")]
+CASES += [(does, "private") for does in sorted(DEPENDS)]
+
+
+@pytest.mark.parametrize(("does", "how"), CASES, ids=lambda it: it.replace(" ", "_"))
+def test_a_right_that_ended_changes_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch, does: str, how: str) -> None:
+    """The person is removed, becomes a viewer, gets another token, is signed out, or the chat becomes private."""
+    gateway, right = scene.gateway, RIGHTS[does]
+    # What only the person of the chat may do is asked for by them, the rest by somebody else of the team.
+    name = "ana" if right == "manage" else "cat"
+    token = renewed(gateway, name, "owner" if right == "operate" else "member")
+    asked = scene.requests()[does]
+
+    async def end() -> None:
+        if how == "private":
+            row = ChatChanges(visibility="private")
+            for chat in (scene.chat, scene.held, scene.asking):
+                await type(gateway.store).update_chat(gateway.store, chat, row)
+        elif how == "signed out":
+            await gateway.logins.browsers.sign_out([it for it in gateway.logins.browsers.listed() if it.person == name])
+        elif how == "viewer":
+            await asyncio.to_thread(persons.change, gateway.folder, name, lambda it: replace(it, role="viewer"))
+        elif how == "token":
+            await asyncio.to_thread(persons.renew, gateway.folder, name)
+        elif any(it.name == name for it in gateway.logins.people.all()):
+            await asyncio.to_thread(persons.remove, gateway.folder, name)
+
+    before = scene.state()
+    with client_as(gateway, name, token, by_cookie=how == "signed out") as client, monkeypatch.context() as patch:
+        called = before_each_change(gateway, patch, end)
+        given = {"json": asked.body}
+        if isinstance(asked.body, bytes):
+            given = {"content": asked.body, "headers": OCTETS}
+        answer = client.request(asked.method, asked.path, **given)
+    assert answer.status_code == {"viewer": 403, "private": 404}.get(how, 401), answer.text
+    assert called or does == "delete", "nothing was tried"
+    assert scene.state() == before
+    if how == "private":
+        for chat in (scene.chat, scene.held, scene.asking):
+            gateway.call(gateway.service.change(chat, visibility="team"))
+
+
+def renewed(gateway: Gateway, name: str, role: Role) -> str:
+    """A token of a person, who is added if there is none of this name, with this role."""
+    if any(it.name == name for it in persons.read(gateway.folder / persons.PEOPLE)):
+        persons.change(gateway.folder, name, lambda it: replace(it, role=role))
+        return persons.renew(gateway.folder, name)
+    return persons.add(gateway.folder, name, role, 0)
+
+
+def client_as(gateway: Gateway, name: str, token: str, *, by_cookie: bool) -> httpx.Client:
+    """A program of a person, or a browser."""
+    if not by_cookie:
+        return client_of(gateway, token)
+    return gateway.browser(gateway.call(gateway.logins.browsers.sign_in("Tests", person=name)))
+
+
+def test_the_turn_of_a_request_is_penstocks_own(scene: Scene) -> None:
+    """A message whose right held when it was kept is carried out, also if the person is removed after that."""
+    gateway = scene.gateway
+    with client_of(gateway, renewed(gateway, "dan", "member")) as dan, gateway.client() as owner:
+        chat = dan.post("/api/chats", json={"agent": "slow", "visibility": "team"}).json()["id"]
+        assert dan.post(f"/api/chats/{chat}/turns", json={"text": "hello"}).status_code == 202
+        persons.remove(gateway.folder, "dan")
+        until(lambda: owner.get(f"/api/chats/{chat}/turns").json()["turns"][0].get("finalized"), "the turn ends")
+        [view] = owner.get(f"/api/chats/{chat}/turns").json()["turns"]
+        assert (view["outcome"], view["person"]) == ("ok", "dan")
