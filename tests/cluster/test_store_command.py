@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from postgres import Server
 
+from penstock.chat.history.entries import AttachedFile
+from penstock.chat.history.frames import TurnView
 from penstock.chat.store.postgres.store import PostgresStore
 from penstock.chat.store.protocol import Submitted, Trimmed
 from penstock.chat.store.rows import Attachment, ChatRow, Directory, Heartbeat, Share, TurnRow
@@ -69,6 +72,11 @@ DAMAGE = {
     "UPDATE turns SET last = 7": "the turn 1 of the chat 'a' ends behind its last entry",
     "UPDATE keys SET number = 7": "the key 'k' of the chat 'a' has no entry",
     "DELETE FROM chats; DELETE FROM heads": "3 rows of entries belong to no chat",
+    "DELETE FROM attachments": "the file 'plan.pdf' of turn 1 of the chat 'a' is missing",
+    "UPDATE attachments SET size = 2": "the file 'plan.pdf' of the chat 'a' has 1 bytes, and should have 2",
+    "ALTER TABLE attachments DROP CONSTRAINT attachments_chat_fkey; UPDATE attachments SET chat = 'gone'": (
+        "1 rows of attachments belong to no chat"
+    ),
 }
 
 
@@ -79,7 +87,10 @@ def test_a_check_finds_each_damage(server: Server) -> None:
         async with await PostgresStore.open(url) as store:
             await store.create_chat(ChatRow("a", "claude", "/", 1))
             await store.submit("a", b"1", at=1, key="k")
-            await store.append("a", [b"2", b"3"], after=1, at=1, turns=[TurnRow(1, 1, 3, 1, b"view")])
+            files = [AttachedFile("f", "plan.pdf", "application/pdf", 1)]
+            view = msgspec.json.encode(TurnView(1, "?", attachments=files))
+            await store.append("a", [b"2", b"3"], after=1, at=1, turns=[TurnRow(1, 1, 3, 1, view)])
+            await store.put_attachment(Attachment("f", "a", "plan.pdf", "application/pdf", 1, 1), b"x", unsent_before=0)
             for statement in filter(None, damage.split("; ")):
                 await store.database.fetch(statement)
 

@@ -16,6 +16,8 @@ from pictures import png
 from penstock.chat.errors import ContentTooLarge, Invalid, NoSuchAttachment, TooMany
 from penstock.chat.service import attachments
 from penstock.chat.service.limits import Retention, ServiceLimits
+from penstock.chat.store.protocol import StoreFailed
+from penstock.chat.store.rows import SENDING
 from penstock.config import settings
 
 if TYPE_CHECKING:
@@ -137,6 +139,63 @@ def test_what_a_message_may_name(home: Home, monkeypatch: pytest.MonkeyPatch) ->
             await add(other.id, "a", bytes(900), person="ana")
             await service.attachments.remove(mine.id, secret.id)
             assert (await service.attachments.find(other.id, secret.id))[1] == b"secret"
+
+    asyncio.run(chat())
+
+
+def test_a_message_that_is_rejected_leaves_its_files_unsent(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files can be removed, are dropped after a day as others are, and stay with a message that had them before."""
+
+    async def chat() -> None:
+        async with home.service(limits=ServiceLimits(max_prompt_bytes=1000)) as service:
+            made = await service.create(agent="scripted")
+            sent, unsent = [await service.attachments.add(made.id, name, b"x", person="owner") for name in ("a", "b")]
+            await service.prompt(made.id, "hello", attachments=[sent.id])
+            await home.settled(service, made.id)
+            rows = await service._store.list_attachments(made.id)
+            assert {it.name: it.turn for it in rows} == {"a": 1, "b": 0}
+
+            def no_more(*_: object) -> None:
+                raise TooMany("no more turns")
+
+            with monkeypatch.context() as patch:
+                patch.setattr("penstock.chat.service.chats.chat.check_budget", no_more)
+                with pytest.raises(TooMany):
+                    await service.prompt(made.id, "hello", attachments=[sent.id, unsent.id])
+            assert await service._store.list_attachments(made.id) == rows
+            await service.attachments.remove(made.id, unsent.id)
+            assert [it.name for it in await service._store.list_attachments(made.id)] == ["a"]
+
+    asyncio.run(chat())
+
+
+def test_files_of_a_message_that_was_never_kept_are_dropped(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the store fails, they stay marked, as it may have the message; a day later they go, if no turn has them."""
+
+    async def fails(*_: object, **__: object) -> None:
+        raise StoreFailed("the disk is full")
+
+    async def chat() -> None:
+        async with home.service() as service:
+            made = await service.create(agent="scripted")
+            names = ("lost", "kept")
+            lost, kept = [await service.attachments.add(made.id, name, b"x", person="owner") for name in names]
+            with monkeypatch.context() as patch:
+                patch.setattr(service._store, "submit", fails)
+                with pytest.raises(StoreFailed):
+                    await service.prompt(made.id, "hello", attachments=[lost.id])
+            await service.prompt(made.id, "hello", attachments=[kept.id])
+            await home.settled(service, made.id)
+            # As if Penstock had been ended before it could note the turn.
+            await service._store.note_attachments(made.id, [kept.id], SENDING)
+            await service.attachments.add(made.id, "soon", b"x", person="owner")
+            turns = {it.name: it.turn for it in await service._store.list_attachments(made.id)}
+            assert turns == {"lost": SENDING, "kept": SENDING, "soon": 0}
+            now = service.now() + attachments.UNSENT_MS + 1000
+            monkeypatch.setattr(service.attachments, "_now", lambda: now)
+            await service.attachments.add(made.id, "later", b"x", person="owner")
+            turns = {it.name: it.turn for it in await service._store.list_attachments(made.id)}
+            assert turns == {"kept": SENDING, "later": 0}
 
     asyncio.run(chat())
 

@@ -6,20 +6,24 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from penstock.chat.history.entries import AttachedFile
+from penstock.chat.history.frames import TurnView
 from penstock.chat.store.file_check import check_file
 from penstock.chat.store.protocol import StoreFailed
-from penstock.chat.store.rows import ChatRow, TurnRow
+from penstock.chat.store.rows import Attachment, ChatRow, TurnRow
 from penstock.chat.store.schema import OtherForm
 from penstock.chat.store.sqlite import SqliteStore
-from penstock.chat.store.store_report import StoreReport
+from penstock.chat.store.store_report import MAX_PROBLEMS, StoreReport, missing_files
 from penstock.errors import UsageError
 
 
-def turn(number: int, first: int, last: int) -> TurnRow:
-    """The row of a turn with these entries."""
-    return TurnRow(number, first, last, 1, b"{}")
+def turn(number: int, first: int, last: int, *, has_file: bool = False) -> TurnRow:
+    """The row of a turn with these entries, whose message may have a file."""
+    files = [AttachedFile("f", "plan.pdf", "application/pdf", 1)] if has_file else None
+    return TurnRow(number, first, last, 1, msgspec.json.encode(TurnView(number, "?", attachments=files)))
 
 
 @pytest.fixture
@@ -32,8 +36,11 @@ def file(tmp_path: Path) -> Path:
             for chat in ("a", "b"):
                 await store.create_chat(ChatRow(chat, "claude", "/", 1))
                 await store.submit(chat, b"0", at=1, key="k")
-                await store.append(chat, [b"1", b"2", b"3"], after=1, at=1, turns=[turn(1, 1, 2), turn(2, 3, 4)])
+                turns = [turn(1, 1, 2), turn(2, 3, 4, has_file=chat == "a")]
+                await store.append(chat, [b"1", b"2", b"3"], after=1, at=1, turns=turns)
             await store.trim("b", 2)
+            await store.put_attachment(Attachment("f", "a", "plan.pdf", "application/pdf", 1, 1), b"x", unsent_before=0)
+            await store.note_attachments("a", ["f"], 2)
             assert check_file(path).problems == [], "also while a server has it"
 
     asyncio.run(fill())
@@ -68,11 +75,30 @@ def test_a_sound_file(file: Path) -> None:
         ("UPDATE turns SET last = 0, first = 9 WHERE chat = 1 AND turn = 2", "the turn 2 of the chat 'a' ends behind"),
         ("UPDATE keys SET number = 9 WHERE chat = 1", "the key 'k' of the chat 'a' has no entry"),
         ("DELETE FROM chats WHERE key = 1", "4 rows of entries belong to no chat"),
+        ("DELETE FROM chats WHERE key = 1", "1 rows of attachments belong to no chat"),
+        ("DELETE FROM attachments", "the file 'plan.pdf' of turn 2 of the chat 'a' is missing"),
+        ("UPDATE attachments SET chat = 'b'", "the file 'plan.pdf' of turn 2 of the chat 'a' is missing"),
+        ("UPDATE attachments SET size = 2", "the file 'plan.pdf' of the chat 'a' has 1 bytes, and should have 2"),
     ],
 )
 def test_what_is_missing_is_named(file: Path, statement: str, problem: str) -> None:
     """Entries, turns, keys and chats that were removed or changed by another hand."""
     assert any(text.startswith(problem) for text in changed(file, statement).problems)
+
+
+def test_a_file_before_attachments(file: Path) -> None:
+    """One that no server of this version has used yet has no table of them, and no problem."""
+    assert changed(file, "DROP TABLE attachments").problems == []
+
+
+def test_many_files_are_missing() -> None:
+    """Some of them are named; a view that cannot be read names none."""
+    files = [AttachedFile(f"f{number}", "a", "text/plain", 1) for number in range(3)]
+    view = msgspec.json.encode(TurnView(1, "?", attachments=files))
+    turns = [("a", 1, b"no view"), ("a", 2, b"{}"), *(("a", number, view) for number in range(3, 30))]
+    found = missing_files(turns, {("a", "f0"), ("b", "f1")})
+    assert found[0] == "the file 'a' of turn 3 of the chat 'a' is missing"
+    assert len(found) == MAX_PROBLEMS
 
 
 def test_a_damaged_file(file: Path) -> None:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from penstock.chat.errors import ContentTooLarge, Invalid, NoSuchAttachment, NoSuchChat, TooMany
+from penstock.chat.errors import ChatError, ContentTooLarge, Invalid, NoSuchAttachment, NoSuchChat, TooMany
 from penstock.chat.history.entries import AttachedFile
 from penstock.chat.service.chats.chats import Chats
 from penstock.chat.service.limits import ServiceLimits
@@ -20,6 +20,9 @@ MAX_ATTACHMENTS = 10
 
 UNSENT_MS = 24 * 60 * 60 * 1000
 """Milliseconds for which an attachment is kept whose message is not sent: a draft may wait overnight."""
+
+MAX_TURNS = 2**31
+"""Number above that of all turns of a chat."""
 
 MAX_UNSENT = 30
 """Attachments of one chat whose messages are not sent: a few drafts in several browsers."""
@@ -51,7 +54,9 @@ class Attachments:
         if len(content) > most:
             raise ContentTooLarge(f"the file has {len(content):,} bytes", expected=f"at most {most:,} bytes")
         media_type, now = media_type_of(content), self._now()
-        unsent = [it for it in await self._store.list_attachments(chat) if not it.turn]
+        rows = await self._store.list_attachments(chat)
+        await self._give_up(chat, rows, now - UNSENT_MS)
+        unsent = [it for it in rows if not it.turn]
         if sum(it.created_at >= now - UNSENT_MS for it in unsent) >= MAX_UNSENT:
             what = f"{MAX_UNSENT} files of this chat wait for their messages"
             raise TooMany(what, help="send the messages, or remove some of the files")
@@ -138,12 +143,34 @@ class Attachments:
         """
         turns: list[int] = []
         ids = [file.id for file in files]
-        if ids:
-            await self._store.note_attachments(chat, ids, SENDING)
-        yield turns.append
-        if ids and turns:
-            with contextlib.suppress(StoreFailed):  # they are then kept as long as the chat
+        if not ids:
+            yield turns.append
+            return
+        before = {it.id: it.turn for it in await self._store.list_attachments(chat)}
+        await self._store.note_attachments(chat, ids, SENDING)
+        try:
+            yield turns.append
+        except ChatError:  # nothing was submitted; after another error it may have been
+            with contextlib.suppress(StoreFailed):
+                for id in ids:
+                    await self._store.note_attachments(chat, [id], before.get(id, 0))
+            raise
+        if turns:
+            with contextlib.suppress(StoreFailed):
                 await self._store.note_attachments(chat, ids, turns[0])
+
+    async def _give_up(self, chat: str, rows: Sequence[Attachment], before: int) -> None:
+        """Note as not sent what was being sent before a time, and what no turn has.
+
+        Its message could not be kept, or Penstock was ended while it was sent.
+        """
+        left = {it.id for it in rows if it.turn == SENDING and it.created_at < before}
+        origin = self._chats.require(chat).row.origin
+        left -= {origin.conversation} if origin is not None else set()
+        if left:
+            turns, _ = await (await self._chats.fresh_log(chat)).turns(None, MAX_TURNS)
+            left -= {file.id for view in turns for file in view.attachments or ()}
+            await self._store.note_attachments(chat, sorted(left), 0)
 
 
 def attached_file(row: Attachment) -> AttachedFile:

@@ -13,7 +13,9 @@ from penstock.chat.store.store_report import (
     MAX_PROBLEMS,
     ROWS_WITHOUT_CHAT,
     TURN_TOO_LONG,
+    WRONG_SIZE,
     StoreReport,
+    missing_files,
 )
 from penstock.errors import UsageError
 
@@ -45,6 +47,24 @@ CHECKS = (
 )
 """Texts of the problems, and the statements that find them."""
 
+FILE_CHECKS = (
+    (
+        WRONG_SIZE,
+        """SELECT chat, name, length(content), size FROM attachments
+        WHERE length(content) <> size ORDER BY chat, id LIMIT ?""",
+    ),
+    (
+        ROWS_WITHOUT_CHAT,
+        """SELECT 'attachments', count(*) FROM attachments WHERE chat NOT IN (SELECT id FROM chats)
+        HAVING count(*) > 0 LIMIT ?""",
+    ),
+)
+"""The same for pictures and files of messages."""
+
+SENT = """SELECT id, turn, view FROM turns JOIN chats ON key = chat
+    WHERE instr(view, CAST('"attachments"' AS BLOB)) > 0 ORDER BY id, turn"""
+"""Statement that finds the turns whose messages have files."""
+
 
 def check_file(path: Path) -> StoreReport:
     """Check the store in a file, which is only read; a server may use it meanwhile.
@@ -72,8 +92,17 @@ def _check(connection: sqlite3.Connection, path: Path) -> StoreReport:
     connection.execute("BEGIN")  # what a server appends meanwhile is not half seen
     for text, query in CHECKS:
         problems += [text.format(*row) for row in connection.execute(query, (MAX_PROBLEMS,))]
+    problems += _file_problems(connection)
     chats, entries, turns = (
         connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("chats", "entries", "turns")
     )
     size = sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))
     return StoreReport(chats, entries, turns, size, f"in {path}", problems, [text for text in (caution(),) if text])
+
+
+def _file_problems(connection: sqlite3.Connection) -> list[str]:
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'attachments'").fetchone():
+        return []  # no server of this version has used the file yet
+    problems = [text.format(*row) for text, query in FILE_CHECKS for row in connection.execute(query, (MAX_PROBLEMS,))]
+    kept = {(chat, id) for chat, id in connection.execute("SELECT chat, id FROM attachments")}
+    return problems + missing_files(connection.execute(SENT), kept)

@@ -11,7 +11,9 @@ from penstock.chat.store.store_report import (
     MAX_PROBLEMS,
     ROWS_WITHOUT_CHAT,
     TURN_TOO_LONG,
+    WRONG_SIZE,
     StoreReport,
+    missing_files,
 )
 
 CHECK_SECONDS = 600.0
@@ -54,8 +56,22 @@ CHECKS: tuple[tuple[str, LiteralString], ...] = (
             UNION ALL SELECT 'keys', chat FROM keys
         ) AS rows WHERE NOT EXISTS (SELECT FROM heads WHERE key = chat) GROUP BY name ORDER BY name LIMIT %(limit)s""",
     ),
+    (
+        WRONG_SIZE,
+        """SELECT chat, name, octet_length(content), size FROM attachments
+        WHERE octet_length(content) <> size ORDER BY chat, id LIMIT %(limit)s""",
+    ),
+    (
+        ROWS_WITHOUT_CHAT,
+        """SELECT 'attachments', count(*) FROM attachments AS a
+        WHERE NOT EXISTS (SELECT FROM heads AS h WHERE h.id = a.chat) HAVING count(*) > 0 LIMIT %(limit)s""",
+    ),
 )
 """Texts of the problems, and the statements that find them."""
+
+SENT: LiteralString = """SELECT h.id, t.turn, t.view FROM turns AS t JOIN heads AS h ON h.key = t.chat
+    WHERE position('"attachments"'::bytea IN t.view) > 0 ORDER BY h.id, t.turn"""
+"""Statement that finds the turns whose messages have files."""
 
 
 async def check(url: str) -> StoreReport:
@@ -71,6 +87,8 @@ async def check(url: str) -> StoreReport:
         for text, query in CHECKS:
             rows = await database.fetch(query, {"limit": MAX_PROBLEMS}, seconds=CHECK_SECONDS)
             problems += [text.format(*row) for row in rows]
+        kept = {(chat, id) for chat, id in await database.fetch("SELECT chat, id FROM attachments")}
+        problems += missing_files(await database.fetch(SENT, seconds=CHECK_SECONDS), kept)
         ((chats, entries, turns, size, server),) = await database.fetch(TOTALS, seconds=CHECK_SECONDS)
         settings = await database.fetch(SETTINGS)
     cautions = [f"{name} is {value}: what is acknowledged can be lost in a power cut" for name, value in settings]
