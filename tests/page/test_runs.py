@@ -163,8 +163,8 @@ def test_a_loop_is_written_to_and_stopped(work: Work, server: Server, devices: C
 def test_a_loop_of_a_person_is_shared(
     work: Work, server: Server, devices: Callable[..., Device], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its person drives it and shares it with the team; a viewer then finds it, and can only read."""
-    for name, role in (("ana", "member"), ("ben", "viewer")):
+    """Its person drives and shares it; a viewer then finds it, and can only read. An owner gives it to another one."""
+    for name, role in (("ana", "member"), ("ben", "viewer"), ("cat", "member")):
         persons.add(server.data, name, role, 0)  # type: ignore[arg-type]
     monkeypatch.setenv("PENSTOCK_PERSON", "ana")
     work.begin("test -e done")
@@ -188,6 +188,25 @@ def test_a_loop_of_a_person_is_shared(
     expect(ben.locator("textarea")).to_have_count(0)
     expect(ben.get_by_role("button", name="Stop now")).to_have_count(0)
     expect(ben.get_by_role("button", name="Menu", exact=True)).to_have_count(0)
+
+    device = devices()
+    device.allow("Failed to load resource: the server responded with a status of 400")
+    owner = device.sign_in(server.link())
+    expect(owner.locator("#chats a[data-run]")).to_be_attached(timeout=PATIENCE)
+    owner.goto(ana.url)
+    owner.get_by_role("button", name="Menu", exact=True).press("Enter")
+    owner.get_by_role("menuitem", name="Give to somebody else…").press("Enter")
+    field = owner.get_by_role("textbox", name="Person")
+    field.fill("nobody")
+    field.press("Enter")
+    expect(owner.get_by_text("there is no person named")).to_be_visible(timeout=PATIENCE)
+    field.fill("cat")
+    field.press("Enter")
+    expect(owner.locator("dialog")).to_have_count(0, timeout=PATIENCE)
+    expect(owner.locator(".head-text p")).to_contain_text("cat · team", timeout=PATIENCE)
+    ana.reload()
+    expect(ana.locator(".head-text p")).to_contain_text("cat · team", timeout=PATIENCE)
+    expect(ana.get_by_role("button", name="Menu", exact=True)).to_have_count(0)
 
 
 def test_an_address_that_leads_nowhere(server: Server, devices: Callable[..., Device]) -> None:

@@ -16,6 +16,9 @@ export function otherPerson(person) {
 /** Whether the person who uses this page may only read. */
 export const isReader = () => state.about?.person.role === "viewer";
 
+/** Whether the person who uses this page is an owner of the server. */
+export const isOwner = () => state.about?.person.role === "owner";
+
 /** Whether anybody else uses this server. */
 export const areSeveral = () => state.about?.several ?? false;
 

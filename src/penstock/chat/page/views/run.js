@@ -1,9 +1,9 @@
 // A document or a loop: what its agents did, as a thread that only shows.
 
-import { Coded, html, Menu, Status, useAsync, useRef, useState, Wrong } from "../components/ui.js";
+import { Coded, Dialog, html, Menu, Status, useAsync, useRef, useState, withValue, Wrong } from "../components/ui.js";
 import { api } from "../net/api.js";
 import { ChatSession } from "../state/chat-session.js";
-import { areSeveral, decidesAbout, otherPerson } from "../state/people.js";
+import { areSeveral, decidesAbout, isOwner, otherPerson } from "../state/people.js";
 import { runPath } from "../state/router.js";
 import { runOf, useThread } from "../state/store.js";
 import { day, oneLine } from "../text/format.js";
@@ -42,16 +42,62 @@ function ownerOf(run) {
 }
 
 /**
- * The choice of who sees a document or loop: only its person and the owners of the server, or the team.
+ * The choices of who sees a document or loop, only its person and the owners of the server or the team, and of whose it is.
  *
  * @param {{ run: Api.RunView }} props
  */
-function RunMenu({ run: { id, visibility } }) {
+function RunMenu({ run: { id, person, visibility } }) {
   const [, error, run] = useAsync();
+  const [isGiven, setGiven] = useState(false);
   const isTeams = visibility === "team";
   const change = () => run(() => api.changeRun(id, { visibility: isTeams ? "private" : "team" }));
-  const items = [{ label: isTeams ? "Make private" : "Share with the team", act: change }];
-  return html`<${Menu} label="Menu" items=${items} /><${Wrong}>${error}<//>`;
+  const giving = { label: "Give to somebody else…", act: () => setGiven(true) };
+  const items = [
+    { label: isTeams ? "Make private" : "Share with the team", act: change },
+    ...(isOwner() ? [giving] : []),
+  ];
+  return html`<${Menu} label="Menu" items=${items} /><${Wrong}>${error}<//>
+    ${isGiven && html`<${Give} id=${id} person=${person} onClose=${() => setGiven(false)} />`}`;
+}
+
+/**
+ * The dialog in which an owner gives a document or loop to another person.
+ *
+ * @param {{ id: string, person: string, onClose: () => void }} props
+ */
+function Give({ id, person, onClose }) {
+  const [name, setName] = useState("");
+  const [isBusy, error, run] = useAsync();
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const isDone = await run(async () => {
+      await api.changeRun(id, { person: name.trim() });
+      return true;
+    });
+    if (isDone) onClose();
+  };
+  return html`<${Dialog} title="Give to somebody else" name="give" onClose=${onClose}>
+    <form onSubmit=${submit}>
+      <label class="row">
+        <span>Person</span>
+        <input
+          autofocus
+          required
+          value=${name}
+          maxlength="64"
+          spellcheck=${false}
+          autocapitalize="off"
+          onInput=${withValue(setName)}
+        />
+      </label>
+      <p class="side-note">It belongs to <bdi>${oneLine(person)}</bdi> now, and then to a person of this name alone.</p>
+      <${Wrong}>${error}<//>
+      <footer class="dialog-buttons">
+        <button type="button" class="button" onClick=${onClose}>Cancel</button>
+        <button class="button primary" disabled=${isBusy}>Give</button>
+      </footer>
+    </form>
+  <//>`;
 }
 
 /** @param {{ session: ChatSession }} props */
