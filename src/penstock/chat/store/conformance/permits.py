@@ -88,7 +88,7 @@ async def changes_need_their_right(make: Open, chat: str) -> None:
         await store.update_chat(chat, ChatChanges(visibility="team"))
         with acting(ben):
             require((await store.submit(chat, b"3", at=3, key="k")).is_new, "an entry in a chat of the team is not new")
-            require(not (await store.submit(chat, b"3", at=3, key="k")).is_new, "an entry was made twice")
+            require(not (await store.submit(chat, b"4", at=4, key="k")).is_new, "an entry was made twice")
             await store.put_attachment(kept, b"x", unsent_before=0)
         await holds(store, chat, [b"1", b"2", b"3"])
         same("attachments", await store.list_attachments(chat), [kept])
