@@ -1072,6 +1072,7 @@ LINES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=at_most(15, 200))
 @given(st.lists(LINES, max_size=8), st.booleans())
 def test_nothing_raises(lines: list[Any], ours: bool) -> None:

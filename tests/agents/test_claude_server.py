@@ -677,6 +677,7 @@ WORDED = JSON | st.sampled_from(
 OBJECT = st.dictionaries(st.sampled_from(FIELDS), WORDED | st.lists(st.dictionaries(st.sampled_from(FIELDS), WORDED)))
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_no_value_is_fatal(data: st.DataObject) -> None:
     """Any object is read, in a dialogue that runs, every question can be answered, and each line sent is JSON."""

@@ -732,6 +732,7 @@ def test_it_keeps_what_is_asked_of_every_adapter() -> None:
     check_adapter(CodexServer, [b"".join(lines_of(case)) for case in ("tools", "thinktools", "subagent", "err500")])
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_no_value_is_fatal(data: st.DataObject) -> None:
     """Any object is read, in a dialogue that runs, and every question can be answered."""

@@ -250,6 +250,7 @@ ASKED: dict[Feature, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("name", "route"), ROUTES)
 @pytest.mark.parametrize("feature", ASKED)
 def test_a_route_supports_what_its_facts_say(name: str, route: str, feature: Feature) -> None:

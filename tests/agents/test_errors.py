@@ -115,6 +115,7 @@ def test_every_agent_is_here() -> None:
     assert {name.partition("/")[0] for name in ERRORS} == set(registry.AGENTS)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("exit", [None, Exit(code=0)], ids=["unknown", "status 0"])
 @pytest.mark.parametrize(("agent", "lines"), CASES)
 def test_an_error_and_then_nothing_is_an_error(agent: str, lines: list[Line], exit: Exit | None) -> None:

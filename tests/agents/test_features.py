@@ -79,6 +79,7 @@ def answers(line: dict[str, Any]) -> list[dict[str, Any]]:
     return []
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("name", "route"), ROUTES)
 @pytest.mark.parametrize("feature", ASKED)
 def test_a_feature_arrives_or_is_rejected(name: str, route: str, feature: Feature) -> None:

@@ -285,7 +285,7 @@ def test_memory_is_bounded() -> None:
     assert len(adapter._decisions) == MAX_DECISIONS
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 def test_every_recording_is_readable(recording: Any) -> None:
     """The agents that are known, read as if they were not: all of their last text comes out, by the contract."""
     stream = Stream("generic")

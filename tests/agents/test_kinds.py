@@ -22,6 +22,7 @@ def tables() -> dict[str, kinds.AgentKinds]:
     return maker.tables()
 
 
+@pytest.mark.slow
 def test_the_tables_are_made_from_the_recordings(tables: dict[str, kinds.AgentKinds]) -> None:
     """`make kinds` would change no file, and each kind that is ignored has its reason."""
     assert maker.DOCUMENT.read_text("utf-8") == maker.document(tables), "run `make kinds`"

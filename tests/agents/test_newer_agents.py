@@ -96,6 +96,7 @@ def is_of_work(line: Any, tags: tuple[str, ...]) -> bool:
     return bool(names) and not names[0].startswith("session.")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ALL)
 def test_a_kind_that_is_renamed_is_noticed(name: str) -> None:
     """For each kind that is read: what is shown stays the same, or the run says that it may not be right."""

@@ -248,6 +248,7 @@ def test_a_reason_cannot_act_on_a_terminal_or_a_ci_service(run: Run) -> None:
         assert done.stderr == "penstock: claude: error: no quota ::set-env name=A::b\n"
 
 
+@pytest.mark.slow
 def test_health(run: Run) -> None:
     """`--to health` is one object on stdout; `--health` a report on stderr; trouble is told unasked."""
     (report,) = objects(run("--to", "health", TOOLS).stdout)

@@ -122,6 +122,7 @@ def test_the_list_of_claude_is_found(bin: Path, capfd: pytest.CaptureFixture[str
     assert "claude exec, unknown: system/took_back\n" in capfd.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_schema_of_codex_is_asked_for(bin: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Items have the kinds of their type; a name that is an escape sequence reaches no terminal; no file is left."""
     schema = msgspec.json.encode(CODEX["ServerRequest.json"]).decode()

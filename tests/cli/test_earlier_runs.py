@@ -228,6 +228,7 @@ def test_a_history_that_fails_is_no_failure_of_the_run(desk: Desk) -> None:
     assert "Notice" not in shown
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("unshare") is None or os.geteuid() != 0, reason="needs a file system of its own")
 def test_a_full_disk_is_no_failure_of_the_run(desk: Desk) -> None:
     """The recording ends with a complete line, and the run goes on."""

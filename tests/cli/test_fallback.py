@@ -160,6 +160,7 @@ def test_an_agent_that_has_begun_to_work(desk: Desk) -> None:
     assert "it had begun to work" in done.stderr
 
 
+@pytest.mark.slow
 def test_several_take_over_in_turn(desk: Desk) -> None:
     """The agents are tried in the order in which they are named; each run has a number of its own."""
     done = desk.run("absent", "hi", "--fallback", "loggedout", "--fallback", "good", "--to", "ndjson")

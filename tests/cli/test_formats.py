@@ -124,6 +124,7 @@ def test_utf_16_with_its_mark_becomes_utf_8(codec: str, size: int) -> None:
     assert passed(data, size) == LINE * 3
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=64), st.lists(st.integers(1, 9), min_size=1, max_size=5))
 def test_bytes_pass_whole_or_not_at_all(data: bytes, sizes: list[int]) -> None:
     """What is no binary data and no UTF-16 comes out as it went in."""

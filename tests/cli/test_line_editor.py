@@ -143,6 +143,7 @@ def test_where_none_begins(place: Place, words: tuple[str, ...]) -> None:
     assert "no prompt" in talk.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("agent", "status"), [("nosuch", 2), ("gone", 127)])
 def test_an_agent_that_cannot_be_started(place: Place, agent: str, status: int) -> None:
     """The error comes before somebody types a prompt."""
@@ -304,6 +305,7 @@ def test_a_prompt_is_edited(place: Place) -> None:
     assert talk.end(CTRL_D) == 0
 
 
+@pytest.mark.slow
 def test_the_users_editor(place: Place) -> None:
     """Ctrl-X Ctrl-E opens the prompt in `$EDITOR`; what is saved is in the line, and Enter sends it."""
     script = place.folder.parent / "editor.py"
@@ -354,6 +356,7 @@ def test_prompts_are_kept_for_a_directory(place: Place, tmp_path: Path) -> None:
     elsewhere.asked("nothing")
 
 
+@pytest.mark.slow
 def test_earlier_prompts_are_data(place: Place) -> None:
     """A file that another program has written cannot act on the terminal, and what cannot be read is skipped."""
     history = PromptHistory(place.data, str(place.folder))
@@ -411,6 +414,7 @@ def test_prompts_are_not_kept_without_a_history(place: Place) -> None:
     assert not (place.data / "prompts").exists()
 
 
+@pytest.mark.slow
 def test_clearing_the_history_forgets_prompts(place: Place) -> None:
     """`penstock history clear` removes them, and with `--recordings` it does not."""
     PromptHistory(place.data, str(place.folder)).append("secret")
@@ -626,6 +630,7 @@ def test_cost_of_the_conversation(place: Place) -> None:
     assert re.search(r"^claude +2 +\$0\.5000 +2,000 +40", talk.text, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_sessions_says_how_to_go_on(place: Place) -> None:
     """Before the first prompt there is nothing; then there is the command."""
     talk = place.talk()
@@ -779,6 +784,7 @@ def test_lines_typed_ahead_are_queued(place: Place) -> None:
     talk.asked("/model opus")
 
 
+@pytest.mark.slow
 def test_queued_lines_wait_after_a_stop(place: Place) -> None:
     """When Ctrl-C has stopped the run, they are not sent: they are the text of the next prompt."""
     talk = working(place)
@@ -791,6 +797,7 @@ def test_queued_lines_wait_after_a_stop(place: Place) -> None:
     assert place.prompts == ["wait please"]
 
 
+@pytest.mark.slow
 def test_ctrl_d_typed_ahead_leaves_later(place: Place) -> None:
     """The run ends first."""
     talk = working(place)
@@ -817,6 +824,7 @@ def test_text_typed_ahead_answers_no_question(place: Place) -> None:
     assert talk.end(CTRL_U + CTRL_D) == 0
 
 
+@pytest.mark.slow
 def test_the_terminal_is_left_as_it_was(place: Place) -> None:
     """After a conversation its modes are the same, whatever the last thing was."""
     shell = 'stty -a > ../before; "$@"; stty -a > ../after; echo over'

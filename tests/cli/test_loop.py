@@ -128,6 +128,7 @@ def test_what_cannot_start(desk: Desk, words: list[str], part: str) -> None:
     assert not (desk.data / "loops").exists()
 
 
+@pytest.mark.slow
 def test_the_project_cannot_start_programs(desk: Desk) -> None:
     """A check of the project's own configuration needs --trust; one of the command line does not."""
     desk.user.write({"penstock.toml": '[loop]\ncheck = ["touch /tmp/never"]\n'})
@@ -185,6 +186,7 @@ def test_a_trusted_project_sets_limits(tmp_path: Path) -> None:
     assert budget == LoopBudget(rounds=50, cost_usd=9)
 
 
+@pytest.mark.slow
 def test_a_dry_run_starts_nothing(desk: Desk) -> None:
     """--dry-run shows commands and prompt, and makes neither a loop nor a tree."""
     done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=make test", "--dry-run")
@@ -241,6 +243,7 @@ def read_until(terminal: int, text: str) -> str:
     return shown
 
 
+@pytest.mark.slow
 def test_asking_needs_a_terminal(desk: Desk) -> None:
     """Without a terminal --ask is rejected before anything is made."""
     done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=true", "--ask")

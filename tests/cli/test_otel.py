@@ -47,6 +47,7 @@ def run(folder: Path, *more: str, config: str = "", project: str = "", **env: st
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_a_collector_gets(collected: Any, tmp_path: Path) -> None:
     """The run and its calls as one trace, below that of the environment, and histograms; no text of the run."""
     plain = run(tmp_path)
@@ -72,6 +73,7 @@ def test_what_a_collector_gets(collected: Any, tmp_path: Path) -> None:
     assert "a secret" not in str(collected.spans)
 
 
+@pytest.mark.slow
 def test_what_switches_it_on(collected: Any, tmp_path: Path) -> None:
     """The flag, the user's file and the standard variables; never a file of the project, and each can switch it off."""
     table = f'[otel]\nendpoint = "{collected.url}"\n'
@@ -110,6 +112,7 @@ def test_a_collector_that_is_away(tmp_path: Path) -> None:
     assert "has not taken the spans of one run" in done.stderr
 
 
+@pytest.mark.slow
 def test_another_protocol(tmp_path: Path) -> None:
     """Variables that are for other programs are left alone; who asks for it is told."""
     env = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}

@@ -255,6 +255,7 @@ def test_a_project_may_have_harmless_profiles(desk: Desk) -> None:
     assert not distrusted(found, "sandbox", "on", config, AGENTS)
 
 
+@pytest.mark.slow
 def test_a_project_does_not_change_a_profile_of_the_user(desk: Desk) -> None:
     """The user's permission never meets the project's prompt: the project's table of that name is ignored whole."""
     desk.user('[run.review]\nagent = "claude"\nallow = "all"\n')

@@ -98,6 +98,7 @@ def test_a_run_that_failed_writes_everything(desk: Desk) -> None:
     assert "no-such-program-anywhere" in errors
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_writes_everything(desk: Desk) -> None:
     """What was said before a signal is there."""
     with desk.start("slow", "hi") as process:
@@ -109,6 +110,7 @@ def test_a_run_that_is_stopped_writes_everything(desk: Desk) -> None:
     assert "Some words." in out
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_is_no_crash(desk: Desk) -> None:
     """The status is that of a closed pipe."""
     with desk.start("bad", "hi") as process:
@@ -131,6 +133,7 @@ def test_options_that_do_not_fit(desk: Desk, words: list[str], said: str) -> Non
     assert said in errors
 
 
+@pytest.mark.slow
 def test_without_a_place_for_the_output(desk: Desk) -> None:
     """The error comes before the start."""
     status, out, errors = desk.run("good", "hi", TMPDIR="/dev/null", TEMP="/dev/null", TMP="/dev/null")

@@ -102,6 +102,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_prompt_is_sent_again_after_an_overload(desk: Desk) -> None:
     """The line says so before the wait, the figures of the failure are shown, and the status is that of the last."""
     done = desk.run("once", "hi", "--retry", "2")
@@ -132,6 +133,7 @@ def test_work_goes_on_in_its_conversation(desk: Desk, how: str) -> None:
     assert two.endswith("The request was:\n\nfix it")
 
 
+@pytest.mark.slow
 def test_the_events_of_all_attempts(desk: Desk) -> None:
     """Each has a number, the second begins with a notice that has the figures, and all obey the contract."""
     done = desk.run("halfway", "hi", "--retry", "2", "--to", "ndjson")
@@ -162,6 +164,7 @@ def test_the_last_attempt_counts(desk: Desk) -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 def test_each_of_several_agents_has_its_own_retries(desk: Desk) -> None:
     """The other one goes on meanwhile; numbers are used once."""
     done = desk.run("overloaded,good", "hi", "--retry", "1", "--to", "ndjson")
@@ -170,6 +173,7 @@ def test_each_of_several_agents_has_its_own_retries(desk: Desk) -> None:
     assert done.returncode == 1
 
 
+@pytest.mark.slow
 def test_other_failures_are_final(desk: Desk) -> None:
     """A login that is not accepted is not accepted a second later."""
     done = desk.run("login", "hi", "--retry", "5")
@@ -225,6 +229,7 @@ def test_it_is_the_same_in_python(desk: Desk, monkeypatch: pytest.MonkeyPatch) -
         agent("good", retry=-1)
 
 
+@pytest.mark.slow
 def test_a_conversation_is_busy_until_the_last_attempt(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """No other prompt comes between two attempts, and the conversation goes on after them; in `async` code too."""
     monkeypatch.setenv("PENSTOCK_CONFIG", desk.env["PENSTOCK_CONFIG"])
@@ -282,6 +287,7 @@ def test_which_causes_hand_over(desk: Desk, first: str, causes: str, takes_over:
     assert (done.returncode == 0) == takes_over
 
 
+@pytest.mark.slow
 def test_a_cut_hands_over_only_if_it_is_named(desk: Desk) -> None:
     """By default it is what it was: a failure of the run."""
     assert "takes over" not in desk.run("halfway", "hi", "--fallback", "good").stderr

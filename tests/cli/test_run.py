@@ -133,6 +133,7 @@ def begun(env: dict[str, str], tmp_path: Path) -> Callable[..., subprocess.Popen
     return begun
 
 
+@pytest.mark.slow
 def test_an_agent_is_run(run: Run) -> None:
     """The run for people on stdout, nothing on stderr, status 0."""
     done = run("good", "hello")
@@ -194,6 +195,7 @@ def test_the_same_agent_twice(run: Run) -> None:
     assert sum(event["type"] == "run_ended" for event in events) == 2
 
 
+@pytest.mark.slow
 def test_the_first_line_names_the_program(run: Run) -> None:
     """The version is that of the program: the line has its name, whatever label the run has among others."""
     lines = run("good,good", "hi").stdout.splitlines()

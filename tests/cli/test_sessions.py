@@ -172,6 +172,7 @@ def test_there_are_none(desk: Desk) -> None:
     assert not desk.data.exists()
 
 
+@pytest.mark.slow
 def test_the_history_can_be_turned_off(desk: Desk) -> None:
     """With `keep = false` nothing is written."""
     with desk.config.open("a") as file:
@@ -180,6 +181,7 @@ def test_the_history_can_be_turned_off(desk: Desk) -> None:
     assert not desk.data.exists()
 
 
+@pytest.mark.slow
 def test_a_history_that_cannot_be_written_changes_nothing(desk: Desk) -> None:
     """The run works, and its output is the same."""
     desk.data.touch()

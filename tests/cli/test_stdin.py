@@ -143,6 +143,7 @@ def test_a_file(start: Start, tmp_path: Path) -> None:
         assert said(start("good", "hi", stdin=file)) == (0, joined("hi", "+ line"), "")
 
 
+@pytest.mark.slow
 def test_a_socket(start: Start) -> None:
     """As ssh and other programs hand them on."""
     ours, theirs = socket.socketpair()
@@ -165,6 +166,7 @@ def test_a_pipe_that_does_not_block(start: Start) -> None:
     assert said(process) == (0, joined("hi", "late"), "")
 
 
+@pytest.mark.slow
 def test_bytes_that_are_no_utf_8(start: Start) -> None:
     """An agent that reads its prompt gets them as they are (and shows them replaced)."""
     assert said(start("good", "hi"), b"caf\xe9")[1] == joined("hi", "caf�")

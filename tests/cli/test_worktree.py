@@ -127,6 +127,7 @@ def test_an_agent_works_in_the_same_directory_of_its_tree(work: Workplace) -> No
     assert "GIT_DIR" not in variables.split()
 
 
+@pytest.mark.slow
 def test_commits_of_an_agent_are_one_commit_of_the_result(work: Workplace) -> None:
     """An agent that commits and switches branches in its tree changes nothing but the files of its result."""
     assert work.penstock("run", "committer", "x", "--worktree").returncode == 0

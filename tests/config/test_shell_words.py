@@ -67,6 +67,7 @@ def shells() -> list[str]:
 
 
 # Without shrinking: each try runs two shells, and a line that fails is short.
+@pytest.mark.slow
 @settings(phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(lines=st.lists(LINES, min_size=50, max_size=200))
 def test_what_is_read_is_what_a_shell_runs(

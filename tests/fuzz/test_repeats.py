@@ -49,7 +49,7 @@ def said(events: list[Event]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "one line later"])
 def test_repeats_are_silent(recording: Recording, late: bool) -> None:
     """Each line of a kind that names itself, said twice: the reader gets everything once."""

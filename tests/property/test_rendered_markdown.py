@@ -131,7 +131,7 @@ def test_the_second_barrier_lets_it_pass(text: str, kind: Kind) -> None:
     assert "\x1b" not in CODES.sub("", output)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("kind", ["auto", "on"])
 def test_recordings(recording: Recording, kind: Kind) -> None:
     """The words of each text of a recording are shown, and every cut gives the same."""

@@ -188,7 +188,7 @@ def events_of(recording: Recording) -> list[Event]:
     return feeds.whole(Stream(recording.agent), recording.data)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("detail", DETAILS)
 def test_the_reply_of_a_recording_is_shown(recording: Recording, detail: str) -> None:
     """At every detail, in every mode."""
@@ -210,6 +210,7 @@ def test_a_recording_is_shown_once(recording: Recording) -> None:
     assert lines == squeezed(MARKS.sub("", "".join(clean("".join(texts)) for texts in blocks.values())))
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("prefix", ["agent", "both", "above", "none"])
 def test_prefixes_change_no_text(recording: Recording, prefix: Any) -> None:
     """Each line of the reply is there, whatever stands before it."""

@@ -273,6 +273,7 @@ def check_unchanged(agent: str, kind: str, text: str, deltas: list[str], ascii_o
         assert end.outcome == "ok"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("agent", "kind"), KINDS)
 @given(cut=cut_texts())
 @example(cut=("!" * 1000, ["!"] * 1000))
@@ -292,6 +293,7 @@ def test_any_cut_of_any_text(agent: str, kind: str, cut: tuple[str, list[str]]) 
     check_unchanged(agent, kind, text, deltas)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("agent", "kind"), [pair for pair in KINDS if pair[0] not in WITHOUT_DELTAS])
 @given(
     first=st.sampled_from(["!", "Ünï"]), more=st.lists(st.sampled_from(["!", "ha", "haha", "ab", "- x\n", "😀", " "]))

@@ -89,7 +89,7 @@ def paths_of(lines: list[bytes]) -> list[str]:
     return list(found)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 def test_one_string_after_the_other(recording: Recording) -> None:
     """A path, an id, a kind, a key or a text, wherever it comes in the stream, is hostile."""
     rng = random.Random(f"{recording.name} {SEED}")
@@ -105,7 +105,7 @@ def test_one_string_after_the_other(recording: Recording) -> None:
             check(recording.agent, data, f"{recording.name} {path} {hostile!r}")
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 def test_all_texts_at_once(recording: Recording) -> None:
     """All strings with a space, a line break or a slash, and those of usual fields, are hostile at once."""
     for number, hostile in enumerate(HOSTILE):
@@ -120,6 +120,7 @@ def test_all_texts_at_once(recording: Recording) -> None:
         check(recording.agent, data, f"{recording.name} {hostile!r}")
 
 
+@pytest.mark.sample(9)
 def test_diffs_of_models(recording: Recording) -> None:
     """Each field of the recording that can hold a diff has one whose lines are hostile, without a sign and with one."""
     paths = (b"file_path", b"filePath", b"path")

@@ -200,6 +200,7 @@ def test_files_of_a_message_that_was_never_kept_are_dropped(home: Home, monkeypa
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_old_turns_take_their_files_along(home: Home) -> None:
     """A dropped turn drops its files, one that is kept keeps them, and a file that was sent is not taken away."""
 
@@ -237,6 +238,7 @@ def test_left_directories_are_removed(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 @pytest.mark.parametrize("mode", ["on", "own"])
 def test_a_confined_agent_reads_its_files_only(home: Home, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:

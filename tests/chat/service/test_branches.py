@@ -37,6 +37,7 @@ async def said(home: Home, service: Service, *prompts: str) -> str:
     return chat.id
 
 
+@pytest.mark.slow
 def test_a_branch_has_the_conversation_before(home: Home) -> None:
     """Its first prompt has the messages before the one that is edited, later ones do not; the old chat is untouched."""
 
@@ -64,6 +65,7 @@ def test_a_branch_has_the_conversation_before(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_a_branch_before_the_first_message_has_nothing(home: Home) -> None:
     """And the branch of a branch has what was said before in both chats."""
 
@@ -88,6 +90,7 @@ def test_a_branch_before_the_first_message_has_nothing(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_another_agent_is_asked_the_same(home: Home) -> None:
     """It gets the conversation and the files, works in the same directory, and may do the same."""
     home.scripted("other", "claude/text.nopartial", "--speed=0")
@@ -125,6 +128,7 @@ def test_another_agent_is_asked_the_same(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_the_same_request_makes_one_chat(home: Home) -> None:
     """Sent twice at once and once more, it makes one chat with one turn; another request with its key is an error."""
     home.scripted("other", "claude/text.nopartial", "--speed=0")
@@ -149,6 +153,7 @@ def test_the_same_request_makes_one_chat(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_a_request_that_was_cut_is_finished_by_its_repetition(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process ended after the chat was made, and before its conversation was kept: until then nothing is sent."""
 
@@ -211,6 +216,7 @@ async def kept(service: Service, chat: str) -> str:
     return content.decode()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_branched(home: Home) -> None:
     """A turn that is none, a chat that is none, files that are too many: nothing is made of them."""
 
@@ -236,6 +242,7 @@ def test_what_cannot_be_branched(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_turns_that_were_dropped_are_named_as_left_out(home: Home) -> None:
     """A chat whose oldest turns are gone gives what is left, and the agent is told that it is not all."""
 

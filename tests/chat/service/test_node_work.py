@@ -33,6 +33,7 @@ def row(home: Home, chat: str = "c", **fields: object) -> ChatRow:
     return ChatRow(chat, "scripted", str(home.work.resolve()), 1, home="a", **fields)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_turn_begins_with_its_job(home: Home) -> None:
     """A prompt waits until its job comes; a job for the second turn runs the first one before it; none runs twice."""
 

@@ -36,6 +36,7 @@ def shown(found: SearchResult) -> list[tuple[str, int | None, str, list[str]]]:
     return [(hit.chat, hit.turn, hit.kind, [hit.text[it.start : it.end] for it in hit.marks]) for hit in found.hits]
 
 
+@pytest.mark.slow
 def test_turns_are_found_by_what_was_said_and_done(home: Home) -> None:
     """By words of the prompt, the reply, a command and a path, of any turn; the newest first; the title at once."""
     home.scripted("tools", "claude/tools", "--speed=0")
@@ -216,6 +217,7 @@ def test_many_searches_of_one_person_delay_others_by_one(home: Home) -> None:
     asyncio.run(use())
 
 
+@pytest.mark.slow
 def test_a_turn_that_cannot_be_read_does_not_stop_the_others(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is left out, and what came after it is found."""
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from chat.service.conftest import Home
 
 
+@pytest.mark.slow
 def test_a_prompt_becomes_a_turn(home: Home) -> None:
     """A prompt is in the store before it is acknowledged; the turn has the agent's reply, and the chat its session."""
 
@@ -68,6 +69,7 @@ def test_a_prompt_becomes_a_turn(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_runs_are_in_the_history(home: Home, tmp_path: Path) -> None:
     """Each turn is a run of the kind `chat`, with its conversation and its end; the second one resumes the first."""
     history = History(tmp_path / "data")
@@ -87,6 +89,7 @@ def test_runs_are_in_the_history(home: Home, tmp_path: Path) -> None:
     assert first.session_id is not None
 
 
+@pytest.mark.slow
 def test_a_history_that_cannot_be_written_changes_no_turn(home: Home, tmp_path: Path) -> None:
     """The turn ends well, and the next one too."""
     (tmp_path / "data").touch()
@@ -102,6 +105,7 @@ def test_a_history_that_cannot_be_written_changes_no_turn(home: Home, tmp_path: 
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_turns_wait_for_each_other(home: Home) -> None:
     """A chat does one turn after another, in the order of their prompts."""
 
@@ -118,6 +122,7 @@ def test_turns_wait_for_each_other(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_no_more_agents_work_than_may(home: Home) -> None:
     """Chats share the slots: of three, two run and one waits until one is free."""
     home.scripted("held", "claude/text.nopartial", "--speed=0", f"--hold=2:{home.folder}/go")
@@ -137,6 +142,7 @@ def test_no_more_agents_work_than_may(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_a_key_makes_a_prompt_once(home: Home) -> None:
     """A prompt that comes again with its key is the same turn, also after a restart."""
 
@@ -183,6 +189,7 @@ def test_stop_ends_the_run_and_takes_back_the_queue(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_a_question_is_answered_while_the_run_waits(home: Home) -> None:
     """The answer goes to the agent that waits for it, once; afterwards nobody asks any more."""
     home.peer()
@@ -245,6 +252,7 @@ def test_a_run_that_waits_for_a_person_holds_nobody_up(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_a_question_that_nobody_waits_for_ends_the_turn(home: Home) -> None:
     """The run is stopped after a grace, the turn has the question, and the answer is the next turn, once."""
     home.scripted("asks", home.lines("asks", question()), "--stay")
@@ -307,6 +315,7 @@ def test_what_cannot_be_started_ends_its_turn_in_words(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_a_session_is_kept_once_the_agent_spoke(home: Home) -> None:
     """An agent that was stopped before it said anything may know nothing of the session that it told."""
     start = question()[:1]
@@ -384,6 +393,7 @@ def test_what_is_refused_changes_nothing(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_a_full_queue_takes_no_more(home: Home) -> None:
     """The turn that runs and as many as may wait; the next one is refused and not in the store."""
     home.scripted("held", "claude/text.nopartial", "--speed=0", f"--hold=1:{home.folder}/go")
@@ -480,6 +490,7 @@ def test_a_deleted_chat_is_gone(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_the_end_kills_what_runs(home: Home) -> None:
     """Four agents that take no signal are gone, and their turns are marked, before the service has closed."""
     home.scripted("deaf", "claude/text", "--speed=0", f"--hold=60:{home.folder}/never", "--stubborn")
@@ -510,6 +521,7 @@ def test_the_end_kills_what_runs(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_old_turns_are_dropped_whole(home: Home) -> None:
     """Retention goes back to the end of a turn, and leaves each chat its newest."""
 
@@ -545,6 +557,7 @@ def test_old_turns_are_dropped_whole(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_the_rows_of_a_turn_are_its_own(home: Home) -> None:
     """A prompt that came while another turn ran is no part of that turn."""
 

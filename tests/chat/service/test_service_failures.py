@@ -222,6 +222,7 @@ def test_what_is_left_of_a_run_is_killed(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_a_chat_that_cannot_be_read_keeps_nobody_from_the_others(home: Home) -> None:
     """With one chat's rows damaged the others are there, and that one says what is wrong."""
 

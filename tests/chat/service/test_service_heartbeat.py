@@ -146,6 +146,7 @@ def test_it_waits_for_the_end_of_quiet_hours(home: Home) -> None:
     asyncio.run(use())
 
 
+@pytest.mark.slow
 def test_it_is_skipped_while_the_chat_is_busy(home: Home) -> None:
     """A long turn is followed by an interval of its own, not by all the heartbeats that it kept out."""
     home.scripted("held", "claude/text.nopartial", "--speed=0", f"--hold=1:{home.folder}/go")
@@ -203,6 +204,7 @@ def test_it_gives_way_to_a_message(home: Home) -> None:
     asyncio.run(use())
 
 
+@pytest.mark.slow
 def test_it_buries_no_question(home: Home) -> None:
     """While a person has to answer, it does not come."""
     asks = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "rm all"}}

@@ -45,6 +45,7 @@ async def states(service: Service, chat: str) -> list[tuple[str, bool]]:
     return [(turn.state, turn.held) for turn in (await service.turns(chat))[0]]
 
 
+@pytest.mark.slow
 def test_a_stop_holds_the_queue_until_it_is_released(home: Home) -> None:
     """What waits does not begin, also after a restart; a new message waits behind it; a release begins all in order."""
     slow(home)

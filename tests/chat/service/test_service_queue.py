@@ -47,6 +47,7 @@ async def order(service: Service, chat: str) -> list[int]:
     return [turn.turn for turn in (await service.turns(chat))[0]]
 
 
+@pytest.mark.slow
 def test_an_edited_and_moved_queue_runs_as_it_was_left(home: Home) -> None:
     """The agent gets the new texts in the new order, also if the process ended in between; numbers stay."""
     slow(home)
@@ -127,6 +128,7 @@ def test_a_message_in_the_name_of_another_person(home: Home) -> None:
     asyncio.run(use())
 
 
+@pytest.mark.slow
 def test_stop_and_send_is_one_entry(home: Home) -> None:
     """It stops what runs and goes before what waits, which is not held; with the same key nothing more is stopped."""
     slow(home)
@@ -151,6 +153,7 @@ def test_stop_and_send_is_one_entry(home: Home) -> None:
     asyncio.run(use())
 
 
+@pytest.mark.slow
 def test_sent_now_stops_only_what_was_seen(home: Home) -> None:
     """If another turn runs by now, nothing is stopped and nothing sent: a person decided about what they saw."""
     slow(home)
@@ -187,6 +190,7 @@ def test_sent_now_stops_only_what_was_seen(home: Home) -> None:
     asyncio.run(use())
 
 
+@pytest.mark.slow
 def test_a_question_of_a_turn_that_was_overtaken_is_closed(home: Home) -> None:
     """After a restart, too, the chat asks only what the turn asked that ran last."""
     slow(home)
@@ -210,6 +214,7 @@ def test_a_question_of_a_turn_that_was_overtaken_is_closed(home: Home) -> None:
     asyncio.run(second(id))
 
 
+@pytest.mark.slow
 def test_stop_and_send_survives_the_end_of_the_process(home: Home) -> None:
     """As the stop and the message are one entry, there is no moment in which only one of them counts."""
     slow(home)

@@ -76,6 +76,7 @@ async def answers(service: Service, chat: str, prompt: str, asked: str = "") -> 
             await asyncio.sleep(STEP)
 
 
+@pytest.mark.slow
 def test_a_rule_allows_the_command_that_was_seen(home: Home) -> None:
     """Also after a restart; each other command is asked for, and this one again once the rule is gone."""
     commander(home)
@@ -110,6 +111,7 @@ def test_a_rule_allows_the_command_that_was_seen(home: Home) -> None:
     asyncio.run(second(id))
 
 
+@pytest.mark.slow
 def test_a_rule_is_below_what_is_denied(home: Home) -> None:
     """What the configuration denies is rejected, whatever a chat has allowed before."""
     commander(home)

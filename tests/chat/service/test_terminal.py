@@ -90,6 +90,7 @@ ODD = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_bash_goes_to_the_directory_and_starts_the_program(agents: Agents, tmp_path: Path) -> None:
     """With words that the command line takes, in the very directory, whatever its name is; and nothing else runs."""

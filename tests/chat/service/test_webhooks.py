@@ -124,6 +124,7 @@ def test_a_request_is_signed_as_standard_webhooks_say(receiver: Receiver) -> Non
         Judge(SECRET).verify(got.body.replace(b"done", b"down"), got.headers)
 
 
+@pytest.mark.slow
 def test_a_message_is_tried_five_times_with_one_id(receiver: Receiver) -> None:
     """A receiver that fails for a while gets it later, and can drop what it has already."""
     receiver.answers = [500, 503, 429, 408]
@@ -190,6 +191,7 @@ def test_ntfy(receiver: Receiver) -> None:
     assert got.headers["authorization"] == "Bearer tk_1"
 
 
+@pytest.mark.slow
 def test_a_chat_tells_when_it_asks_and_when_its_turn_has_ended(home: Home, receiver: Receiver) -> None:
     """Each address gets what it wants, once."""
     home.peer()

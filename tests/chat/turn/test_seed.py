@@ -158,6 +158,7 @@ def rounds(recordings: list[Recording]) -> list[Recording]:
 # --- success criteria ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_sc1_only_the_latest_chunk_of_thinking(recordings: list[Recording]) -> None:
     """Each thinking event is its chunk alone, so the chunks joined are what the agent thought, once."""
     seen = 0
@@ -174,6 +175,7 @@ def test_sc1_only_the_latest_chunk_of_thinking(recordings: list[Recording]) -> N
     assert seen >= 20
 
 
+@pytest.mark.slow
 def test_sc2_the_first_text_clears_the_thinking(recordings: list[Recording]) -> None:
     """Thinking is on the page until the first text, and from then on the reply alone."""
     seen = 0
@@ -196,6 +198,7 @@ STARTED_AGAIN = ("restart", "vibe-errstream")
 """Recordings whose agent gives a text up and begins it again."""
 
 
+@pytest.mark.slow
 def test_sc3_the_reply_types_out(recordings: list[Recording]) -> None:
     """The bubble only grows, in many steps where the agent sends pieces, and each text stands in it once."""
     grown = 0
@@ -418,6 +421,7 @@ def _with_tags(said: str) -> str:
     return "".join((*BEFORE, said, *BEHIND))
 
 
+@pytest.mark.sample(9)
 def test_final_sc4_no_tags_in_stream_or_message(recording: Recording, shorten: Callable[[str], Any]) -> None:
     """Tags around every text of a run change nothing: neither they nor what stands in them is ever on the page."""
     events = events_of(recording)

@@ -110,6 +110,7 @@ def test_a_prompt_is_a_turn_of_a_chat(gateway: Gateway, editor: AcpClient) -> No
     second.close()
 
 
+@pytest.mark.slow
 def test_a_failed_turn_is_an_error(gateway: Gateway) -> None:
     """A cut after the agent has begun never ends in success; who loads it later reads the reason."""
     for agent, outcome in (("failing", "error"), ("cut", "cut_off")):
@@ -251,6 +252,7 @@ def test_a_permission_is_asked_for(gateway: Gateway, answer: dict[str, Any], opt
     editor.close()
 
 
+@pytest.mark.slow
 def test_a_choice_is_text_and_the_next_prompt_its_answer(gateway: Gateway) -> None:
     """A wrong answer is an error that names the right ones; who loads the session meanwhile can answer too."""
     editor = another(gateway, "chooser")
@@ -277,6 +279,7 @@ def test_a_choice_is_text_and_the_next_prompt_its_answer(gateway: Gateway) -> No
         one.close()
 
 
+@pytest.mark.slow
 def test_a_choice_is_a_form(gateway: Gateway) -> None:
     """For an editor that has forms; what it does not fill in is asked again as text."""
     editor = another(gateway, "chooser")
@@ -297,6 +300,7 @@ def test_a_choice_is_a_form(gateway: Gateway) -> None:
     editor.close()
 
 
+@pytest.mark.slow
 def test_a_question_that_is_answered_elsewhere_is_withdrawn(gateway: Gateway) -> None:
     """The page answers, and the editor's dialog closes; an answer that comes after that changes nothing."""
     editor = another(gateway, "chooser")
@@ -336,6 +340,7 @@ def test_two_editors_and_the_page_share_a_question(gateway: Gateway) -> None:
         one.close()
 
 
+@pytest.mark.slow
 def test_a_person_trusts_a_directory(gateway: Gateway, editor: AcpClient) -> None:
     """The editor is asked at the first prompt, once; without trust nothing runs and no chat is made."""
     folder = gateway.root / "strange"
@@ -419,6 +424,7 @@ def test_pictures_and_resources_go_with_the_message(gateway: Gateway, editor: Ac
     assert [it["text"] for it in shown[2:]] == ["\n[picture-2.png]", "\n[c.md]", "\n[key.bin]"]
 
 
+@pytest.mark.slow
 def test_a_picture_alone_is_a_message(gateway: Gateway, editor: AcpClient) -> None:
     """It needs no text; as the answer to a question it is an error, and the question stays open."""
     session = editor.new(gateway.root)
@@ -436,6 +442,7 @@ def test_a_picture_alone_is_a_message(gateway: Gateway, editor: AcpClient) -> No
     asking.close()
 
 
+@pytest.mark.slow
 def test_files_that_no_agent_can_use(gateway: Gateway, editor: AcpClient) -> None:
     """Each is an error of the protocol that says what is expected; no turn begins, and the server keeps nothing."""
     session = editor.new(gateway.root)
@@ -480,6 +487,7 @@ def test_a_message_that_cannot_begin_leaves_no_files(gateway: Gateway, editor: A
     assert gateway.call(gateway.store.list_attachments(session)) == []
 
 
+@pytest.mark.slow
 def test_the_effort_is_that_of_the_chat(gateway: Gateway) -> None:
     """A level from the list reaches the agent, from the next turn on; the API and the editor show the same one."""
     editor, seen = another(gateway, "thinker"), gateway.folder / "efforts"
@@ -536,6 +544,7 @@ def test_an_effort_that_an_agent_does_not_have(gateway: Gateway, agent: str, eff
         one.delete(f"/api/chats/{chat}")
 
 
+@pytest.mark.slow
 def test_hostile_lines(gateway: Gateway, editor: AcpClient) -> None:
     """Each is an error with a code, or is skipped, and the connection goes on."""
     deep = b"[" * 100_000

@@ -100,6 +100,7 @@ def turns(gateway: Gateway) -> list[tuple[str, str]]:
     return [(turn["prompt"], turn.get("outcome", turn["state"])) for views in found for turn in views]
 
 
+@pytest.mark.slow
 def test_a_turn_is_a_run(gateway: Gateway) -> None:
     """The default agent or a named one; the next run of the thread is the next turn of the chat."""
     answer = post(gateway, message("One"))
@@ -119,6 +120,7 @@ def test_a_turn_is_a_run(gateway: Gateway) -> None:
     assert turns(gateway) == [("One", "ok"), ("Two", "ok"), ("Three", "error")]
 
 
+@pytest.mark.slow
 def test_the_same_run_is_the_same_turn(gateway: Gateway) -> None:
     """By its id and its text; another run with the same text is asked anew."""
     first = events(post(gateway, message("One")))
@@ -142,6 +144,7 @@ def test_files_go_with_a_message(gateway: Gateway) -> None:
     assert [(it["name"], it["size"]) for it in turn["attachments"]] == [("document", 6), ("n.txt", 6)]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_done_is_the_event_of_a_failed_run(gateway: Gateway) -> None:
     """With a sentence that the client shows, and without a turn."""
     (gateway.root / "inner").mkdir()
@@ -180,6 +183,7 @@ def test_what_cannot_be_done_is_the_event_of_a_failed_run(gateway: Gateway) -> N
     assert turns(gateway) == []
 
 
+@pytest.mark.slow
 def test_who_goes_can_return(gateway: Gateway) -> None:
     """With `attach`, to the turn that runs, from its beginning, and after its end as well; nothing is asked anew."""
     with gateway.client() as one:
@@ -200,6 +204,7 @@ def test_who_goes_can_return(gateway: Gateway) -> None:
     assert turns(gateway) == [("One", "ok")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("watches", [False, True], ids=["nobody", "a page"])
 def test_who_goes_stops_the_turn(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, watches: bool) -> None:
     """Some time later, unless somebody else follows the chat: the protocol knows no other stop."""

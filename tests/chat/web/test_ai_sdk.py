@@ -67,6 +67,7 @@ def turns(gateway: Gateway) -> list[tuple[str, str]]:
     return [(turn["prompt"], turn.get("outcome", turn["state"])) for views in found for turn in views]
 
 
+@pytest.mark.slow
 def test_a_turn_is_a_message(gateway: Gateway) -> None:
     """The default agent or a named one; the next message of the chat is the next turn of it."""
     first = post(gateway, message("One"))
@@ -84,6 +85,7 @@ def test_a_turn_is_a_message(gateway: Gateway) -> None:
     assert turns(gateway) == [("One", "ok"), ("Two", "ok"), ("Three", "error")]
 
 
+@pytest.mark.slow
 def test_the_same_message_is_the_same_turn(gateway: Gateway) -> None:
     """By its id; the same words with another id are asked anew."""
     first = post(gateway, message("One"))
@@ -105,6 +107,7 @@ def test_files_go_with_a_message(gateway: Gateway) -> None:
     assert [(it["name"], it["size"]) for it in turn["attachments"]] == [("n.txt", 6)]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_done_is_an_error(gateway: Gateway) -> None:
     """With a sentence that the page shows, and without a turn."""
     file = {"id": "u", "role": "user", "parts": [{"type": "file", "url": "http://x/a", "mediaType": "text/plain"}]}

@@ -229,6 +229,7 @@ def test_a_body_that_is_no_prompt(client: httpx.Client, shared: Gateway, content
 # --- turns ---
 
 
+@pytest.mark.slow
 def test_a_turn_runs_and_has_a_record(client: httpx.Client, shared: Gateway) -> None:
     """A prompt is a turn; a prompt with the same key is the same one; its record is for people and for programs."""
     chat = shared.chat()
@@ -519,6 +520,7 @@ def test_metrics_claim_nothing_that_no_agent_reported() -> None:
 # --- the document ---
 
 
+@pytest.mark.slow
 def test_the_document_has_every_address(client: httpx.Client) -> None:
     """The document has each method of each address and no other; its references lead somewhere; ids are unique."""
     document = client.get("/api/openapi.json").json()

@@ -102,6 +102,7 @@ def test_files_belong_to_their_chat(shared: Gateway, client: httpx.Client) -> No
     assert client.get(f"/api/chats/{one}/attachments/{id}").status_code == 404
 
 
+@pytest.mark.slow
 def test_files_are_shared_with_the_details(own: Callable[..., Gateway]) -> None:
     """A link shows the files of the turns that it shows if it shows details, and no file that was not sent."""
     gateway = own()

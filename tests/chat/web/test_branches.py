@@ -27,6 +27,7 @@ def asked(gateway: Gateway, *prompts: str, **chat: str) -> str:
     return id
 
 
+@pytest.mark.slow
 def test_a_repeated_request_makes_one_chat(shared: Gateway) -> None:
     """With its key it is 200 and the same; without one each is a new chat. Bodies and keys are checked."""
     old = asked(shared, "one", "two")

@@ -176,6 +176,7 @@ def test_streams_of_a_browser_end_with_it(own: Callable[..., Gateway], by: str) 
     until(lambda: gateway.metrics.clients == 0)
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_not_read_ends_too(own: Callable[..., Gateway]) -> None:
     """One that takes nothing is not waited for: nothing more is sent, and its place is free."""
     gateway = own(patience=3600.0)

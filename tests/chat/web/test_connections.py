@@ -155,6 +155,7 @@ def test_a_connection_that_never_logs_in_ends(own: Callable[..., Gateway], monke
         until(lambda: len(stream) == 1, "the program's connection is left")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", WHOLE + HEAD])
 def test_a_flood_of_one_address_blocks_nobody(own: Callable[..., Gateway], sent: bytes) -> None:
     """However many connections an address opens, those with a login get in, and few of the others are left."""

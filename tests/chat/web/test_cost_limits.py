@@ -68,6 +68,7 @@ def asked(client: httpx.Client, agent: str) -> str:
     return chat
 
 
+@pytest.mark.slow
 def test_a_turn_that_costs_too_much_is_stopped(costly: Callable[..., Gateway]) -> None:
     """It ends as if a person had stopped it, with the limit; the next turn has the whole limit again."""
     gateway = costly(limits=ServiceLimits(max_turn_cost=0.0015))
@@ -79,6 +80,7 @@ def test_a_turn_that_costs_too_much_is_stopped(costly: Callable[..., Gateway]) -
         assert ended(client, chat, 2)["outcome"] == "cancelled"
 
 
+@pytest.mark.slow
 def test_the_budget_of_a_chat(costly: Callable[..., Gateway]) -> None:
     """At the budget a turn is stopped, and none begins until the budget is higher, nor one that waited."""
     with costly().client() as client:
@@ -99,6 +101,7 @@ def test_the_budget_of_a_chat(costly: Callable[..., Gateway]) -> None:
         assert client.post(f"{address}/turns", json={"text": "again"}).status_code == 202
 
 
+@pytest.mark.slow
 def test_what_a_chat_has_cost_is_added_up(costly: Callable[..., Gateway]) -> None:
     """Each turn that has ended counts, as far as its agent reports its cost."""
     gateway = costly()
@@ -110,6 +113,7 @@ def test_what_a_chat_has_cost_is_added_up(costly: Callable[..., Gateway]) -> Non
         until(lambda: client.get(f"/api/chats/{chat}").json()["spent"] == pytest.approx(2 * COST))
 
 
+@pytest.mark.slow
 def test_costs_are_shown_by_day_agent_and_chat(costly: Callable[..., Gateway]) -> None:
     """Turns of an agent that reports a cost and of one that does not, each in its own sum."""
     gateway = costly()
@@ -171,6 +175,7 @@ def test_what_is_no_budget(own: Callable[..., Gateway], budget: object) -> None:
         assert client.get(f"/api/chats/{chat}").json()["budget"] is None
 
 
+@pytest.mark.slow
 def test_a_turn_below_the_limit_is_not(costly: Callable[..., Gateway]) -> None:
     """Nor one of an agent that reports no cost."""
     gateway = costly(limits=ServiceLimits(max_turn_cost=COST + 0.0001))
@@ -187,6 +192,7 @@ def test_a_turn_that_takes_too_long_is_stopped(costly: Callable[..., Gateway]) -
         assert (turn["outcome"], turn["reason"]) == ("timed_out", "the time limit of 0.5 s was reached")
 
 
+@pytest.mark.slow
 def test_a_person_has_a_limit_a_day(costly: Callable[..., Gateway]) -> None:
     """A turn beyond it is stopped; then the person begins none, also after a restart, until they get more."""
     gateway = costly()
@@ -221,6 +227,7 @@ def test_a_person_has_a_limit_a_day(costly: Callable[..., Gateway]) -> None:
         assert ended(client, asked(client, "costly"))["outcome"] == "ok"
 
 
+@pytest.mark.slow
 def test_a_turn_that_waited_does_not_begin_beyond_the_limit(costly: Callable[..., Gateway]) -> None:
     """The turns of a person that were queued before end with the reason, and no agent is started."""
     gateway = costly(limits=ServiceLimits(max_runs=1))

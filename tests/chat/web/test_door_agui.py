@@ -129,6 +129,7 @@ LEVELS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sample(9)
 @LEVELS
 def test_each_recording_ends_as_its_run(recording: Recording, is_full: bool, is_new: bool) -> None:
     """The last message is the turn's, and the end is the run's; a call that has no result gets one."""
@@ -158,7 +159,7 @@ def test_pieces_make_no_difference(recording: Recording) -> None:
         assert len({(it.reply, it.end, len(it.results)) for it in found}) == 1
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(9)
 def test_a_cut_is_an_error(recording: Recording) -> None:
     """After whichever entry the rest does not come: all is closed, and the run is one that failed."""
     rows = entries_of(recording)

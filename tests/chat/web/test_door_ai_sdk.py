@@ -111,6 +111,7 @@ def whole(rows: list[Numbered], options: UiOptions = OPTIONS, *, size: int = 10*
     return b"".join(pieces)
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("is_full", [False, True], ids=["final", "full"])
 def test_each_recording_ends_as_its_run(recording: Recording, is_full: bool) -> None:
     """At both levels the last step is the turn's message, and the end is the run's."""
@@ -138,7 +139,7 @@ def test_pieces_make_no_difference(recording: Recording) -> None:
         assert len({(it.last, it.end, it.error, len(it.calls)) for it in found}) == 1
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(9)
 def test_a_cut_is_an_error(recording: Recording) -> None:
     """After whichever entry the rest does not come: the stream is still whole, and ends with an error."""
     rows = entries_of(recording)

@@ -90,6 +90,7 @@ def judge(read: Read, rows: list[Numbered]) -> None:
         assert read.finish is None
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("is_full", [False, True], ids=["final", "full"])
 def test_each_recording_ends_as_its_run(recording: Recording, is_full: bool) -> None:
     """Streamed and whole, at both levels: the message, the usage, and an error for a run that failed."""
@@ -113,7 +114,7 @@ def test_each_recording_ends_as_its_run(recording: Recording, is_full: bool) -> 
     assert is_full or not read.reasoning
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(9)
 def test_pieces_make_no_difference(recording: Recording) -> None:
     """One entry at a time, or seven, the client reads the same."""
     rows = entries_of(recording)
@@ -196,7 +197,7 @@ def test_an_answer_is_not_asked_for_again() -> None:
     assert made.is_over
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(9)
 def test_a_cut_is_never_a_success(recording: Recording) -> None:
     """After whichever entry the rest does not come: the client has an error, unless the end or a question came."""
     rows = entries_of(recording)

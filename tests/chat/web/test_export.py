@@ -90,6 +90,7 @@ def test_a_program_that_has_not_ended_is_named(
     assert "no longer kept" not in text
 
 
+@pytest.mark.slow
 def test_a_file_that_is_cut_off_does_not_look_whole(
     client: httpx.Client, shared: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

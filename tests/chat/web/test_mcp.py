@@ -345,6 +345,7 @@ def test_what_a_tool_rejects(client: Callable[..., Client]) -> None:
         assert said in text_of(result), (tool, arguments)
 
 
+@pytest.mark.slow
 def test_what_the_protocol_rejects(client: Callable[..., Client]) -> None:
     """Errors of the protocol have its codes, and the next request is answered."""
     one = client()

@@ -266,6 +266,7 @@ def test_what_changes_after_the_list_was_read_is_streamed(own: Callable[..., Gat
     assert several.resets == 0
 
 
+@pytest.mark.slow
 def test_pages_of_the_list(own: Callable[..., Gateway]) -> None:
     """Each chat is in a page; the first one has what wants a person and what is named, however old that is."""
     gateway = own()

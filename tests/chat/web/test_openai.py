@@ -116,6 +116,7 @@ def test_agents_are_models(gateway: Gateway) -> None:
     assert {"scripted", "slow", "peer"} <= set(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 def test_a_turn_is_a_completion(gateway: Gateway, stream: bool) -> None:
     """The reply, its usage, and the headers that name the chat on the page."""
@@ -229,6 +230,7 @@ def test_a_retry_after_a_restart_is_the_same_turn(home: Callable[[], Gateway]) -
     assert len(turns(gateway)) == 1
 
 
+@pytest.mark.slow
 def test_an_old_request_is_not_come_again(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """After ten minutes the count of retries says nothing."""
     post(gateway, {}, **{"x-stainless-retry-count": "0"})
@@ -360,6 +362,7 @@ def part(url: str) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
+@pytest.mark.slow
 def test_pictures_and_files_go_with_a_message(gateway: Gateway) -> None:
     """Data in a message are files of its turn; the conversation goes on in the same chat when they are sent again."""
     picture = part(f"data:image/png;base64,{b64encode(png()).decode()}")
@@ -446,6 +449,7 @@ def test_errors_have_the_clients_shape(gateway: Gateway) -> None:
     assert turns(gateway) == []
 
 
+@pytest.mark.slow
 def test_a_person_decides_what_an_agent_may_do(gateway: Gateway) -> None:
     """A chat whose agent was allowed more is not a program's any more."""
     chat = post(gateway, {}, **{"X-Penstock-Chat": "c"}).headers["x-penstock-chat"]
@@ -472,6 +476,7 @@ def test_no_program_reaches_a_chat_of_the_page(gateway: Gateway) -> None:
     assert len(turns(gateway)) == 1
 
 
+@pytest.mark.slow
 def test_requests_beside_a_chat_start_no_agent(gateway: Gateway) -> None:
     """Titles and tags of Open WebUI and LibreChat have an answer at once; a prompt with such words is a prompt."""
     history = "<chat_history>\nUSER: Fix the build\nASSISTANT: ok\n</chat_history>"

@@ -53,6 +53,7 @@ def turn(gateway: Gateway, client: httpx.Client) -> str:
     return chat
 
 
+@pytest.mark.slow
 def test_a_browser_is_called_when_its_turn_has_ended_and_no_more_once_it_is_signed_out(
     gateway: Gateway, service: PushService
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_browser_is_called_when_its_turn_has_ended_and_no_more_once_it_is_sign
         assert [it.path for it in service.got] == ["/send/third"]
 
 
+@pytest.mark.slow
 def test_a_browser_is_called_for_the_chats_of_its_person(gateway: Gateway, service: PushService) -> None:
     """Neither an owner nor a viewer is called for what a member does, and a member not for what the owner does."""
     tokens = {name: persons.add(gateway.folder, name, "member", 0) for name in ("ana", "ben")}

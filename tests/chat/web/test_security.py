@@ -451,6 +451,7 @@ def _chunked(shared: Gateway) -> bytes:
     ).encode()
 
 
+@pytest.mark.slow
 def test_a_client_that_sends_before_it_reads_gets_the_refusal(shared: Gateway) -> None:
     """The response is not lost when much of the body is still on its way, as behind a proxy."""
     size = 5 * MAX_BODY_BYTES

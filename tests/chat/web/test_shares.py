@@ -81,6 +81,7 @@ def test_a_stranger_reads_what_was_asked_and_the_replies(own: Callable[..., Gate
     assert not [text for text in [*hidden, str(gateway.root), "owner", chat] if text in answer.text]
 
 
+@pytest.mark.slow
 def test_details_are_shown_if_the_link_says_so(own: Callable[..., Gateway]) -> None:
     """They are those of the chat, of the turns that are shown."""
     gateway = own()
@@ -224,6 +225,7 @@ def test_a_link_ends_with_the_rights_of_its_person(own: Callable[..., Gateway]) 
     assert status(gateway, code) == 404
 
 
+@pytest.mark.slow
 def test_who_may_share(own: Callable[..., Gateway]) -> None:
     """The person of the chat and the owners, who see and revoke the links; a chat of the team is not its members'."""
     gateway = own()

@@ -88,6 +88,7 @@ def told(shared: Gateway) -> tuple[str, Viewer, dict[int, Viewer]]:
 Told = tuple[str, Viewer, dict[int, Viewer]]
 
 
+@pytest.mark.slow
 def test_one_who_saw_it_all_knows_what_the_chat_has(shared: Gateway, told: Told) -> None:
     """A viewer who was there from the beginning knows what a new one is told, and the replies of the runs."""
     chat, viewer, _ = told
