@@ -47,6 +47,7 @@ BEFORE: dict[str, list[str]] = {
     "serve": ["--port=0", "--data=data"],
     "loop": ["status", "--json"],
     "agents": [],
+    "models": [],
     "drift": [],
     "config": [],
     "last": [],
