@@ -182,6 +182,7 @@ def test_limits_are_checked(wrong: dict[str, float]) -> None:
 
 FEWER_TURNS = {
     "acp/codex-edit": 1,
+    "acp/codex-edit_2": 1,
     "acp/claude-background": 1,
     "claude-2.1.331/background": 1,
     "qwen-0.24.4/background": 1,

@@ -57,6 +57,7 @@ def use(folder: Path, page: Path, fill: Act, empty: Act) -> None:
             assert (_ready(client), watcher.viewer.works) == (200, True)
             fill(started.process)
             gate.touch()  # the agent goes on, and what it prints cannot be kept
+            until(lambda: _metric(client, "penstock_store_failures_total") > 0, "an entry of the turn is not kept")
             until(lambda: _ready(client) == 503, "the server is not ready")
             until(lambda: not watcher.viewer.works, "viewers see that nothing can be kept")
             assert client.get("/readyz").json() == {"status": "unready", "reason": "the store cannot keep anything"}

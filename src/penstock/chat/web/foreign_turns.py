@@ -463,6 +463,7 @@ class TurnResponse:
                 if watch.ready and not client.dismissed:
                     if cursor < 0:
                         cursor = (await self._first_entry()) - 1
+                        continue  # meanwhile it may have become unready
                     if cursor < watch.number:
                         rows = await log.entries(cursor, watch.number)
                         cursor = rows[-1].number
