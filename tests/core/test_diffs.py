@@ -144,6 +144,47 @@ def test_changes_of_one_file_are_joined() -> None:
     assert [change.path for change in diffs.join([update, other, update])] == ["f", "g"]
 
 
+def test_a_file_that_is_moved_is_still_the_same_one() -> None:
+    """It has its first name and its newest one; what takes its old name is another file."""
+    moved = Change("a", "move", to="b", added=0, removed=0)
+    update = diffs.from_texts("b", "x\n", "y\n")
+    assert diffs.join([moved, update]) == [
+        Change("a", "move", to="b", added=1, removed=1, diff="@@ -1 +1 @@\n-x\n+y\n")
+    ]
+    assert diffs.join([moved, Change("b", "move", to="c")]) == [Change("a", "move", to="c")]
+    assert diffs.join([moved, Change("b", "move", to="a", added=2, removed=0)]) == [
+        Change("a", "update", added=2, removed=0)
+    ]
+    assert diffs.join([moved, Change("b", "delete", added=0, removed=5)]) == [Change("a", "delete", added=0, removed=5)]
+    assert diffs.join([moved, Change("a", "add", added=3, removed=0)]) == [
+        moved,
+        Change("a", "add", added=3, removed=0),
+    ]
+    assert diffs.join([Change("a", "add", added=3, removed=0), moved]) == [Change("b", "add", added=3, removed=0)]
+    assert diffs.join([Change("a", "add"), moved, Change("b", "delete")]) == []
+
+
+def test_nothing_follows_the_beginning_of_a_change() -> None:
+    """A diff that was cut off is not continued behind the gap; counts go on, and lines that are unknown stay so."""
+    begun = Change("f", "update", added=9, removed=0, diff="@@\n+a\n", truncated=True)
+    more = Change("f", "update", added=1, removed=0, diff="@@\n+b\n")
+    assert diffs.join([begun, more]) == [Change("f", "update", added=10, removed=0, diff="@@\n+a\n", truncated=True)]
+    assert diffs.join([Change("f", "update"), more]) == [Change("f", "update")]
+
+
+def test_many_changes_of_one_file_have_one_limit() -> None:
+    """Their diff ends where any diff ends, however small its parts are, and says so; the counts are those of all."""
+    part = Change("f", "update", added=1, removed=0, diff="@@\n+x\n")
+    (joined,) = diffs.join([part] * 10_000)
+    assert joined.diff is not None
+    assert (joined.added, joined.truncated, joined.diff.count("\n")) == (10_000, True, diffs.MAX_DIFF_LINES)
+    line = "+" + "x" * diffs.MAX_DIFF_BYTES + "\n"
+    large = Change("f", "update", added=1, removed=0, diff=line)
+    assert diffs.join([part, large, part]) == [
+        Change("f", "update", added=3, removed=0, diff="@@\n+x\n", truncated=True)
+    ]
+
+
 def test_words_between_the_lines_of_a_patch_are_left_out() -> None:
     """A line that is neither context, added nor removed is no part of the change."""
     patch = "*** Begin Patch\n*** Update File: f\nwords\n-a\n+b\n*** End of File\n*** End Patch"

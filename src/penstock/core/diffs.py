@@ -138,35 +138,96 @@ class _PatchedFile:
 
 
 def join(changes: Iterable[Change]) -> list[Change]:
-    """Join changes by path, in the order in which the files were first changed.
+    """Join changes by file, as `JoinedChanges` does."""
+    joined = JoinedChanges()
+    for change in changes:
+        joined.add(change)
+    return joined.changes()
+
+
+class JoinedChanges:
+    """Changes joined by file, in the order in which the files were first changed.
 
     Counts are summed; a sum is unknown if one of its counts is. The hunks are in the order in which they were made, so
-    the line numbers of each are those of the file at that time. A file that was added and deleted again is left out.
+    the line numbers of each are those of the file at that time. A file that was moved is still the same one. A file
+    that was added and deleted again is left out.
     """
-    joined: dict[str, Change] = {}
-    for change in changes:
-        known = joined.get(change.path)
-        if known is None:
-            joined[change.path] = change
-            continue
-        kind: ChangeKind = change.kind
-        if known.kind == "add" and change.kind != "delete":
-            kind = "add"
-        elif known.kind == "add":
-            del joined[change.path]
-            continue
-        elif known.kind == "delete" and change.kind == "add":
-            kind = "update"
-        joined[change.path] = _change(
-            change.path,
+
+    def __init__(self) -> None:
+        self._files: dict[int, _JoinedFile] = {}  # by a number of their own, in their order
+        self._names: dict[str, int] = {}  # the number of the file that has this name now, or had it when it was deleted
+        self._made = 0
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __contains__(self, path: str) -> bool:
+        """Return whether a file that has this name now was changed."""
+        return path in self._names
+
+    def add(self, change: Change) -> None:
+        """Add the next change."""
+        number = self._names.pop(change.path, None)
+        if number is None:
+            number = self._made
+            self._made += 1
+            self._files[number] = _JoinedFile(change)
+        elif self._files[number].change.kind == "add" and change.kind == "delete":
+            del self._files[number]
+            return
+        else:
+            self._files[number].add(change)
+        self._names[change.to or change.path] = number
+
+    def changes(self) -> list[Change]:
+        """Return one change for each file."""
+        return [file.joined() for file in self._files.values()]
+
+
+class _JoinedFile:
+    """Changes of one file. Their diffs are joined at the end: however many there are, each is copied once."""
+
+    def __init__(self, first: Change) -> None:
+        self.change = first  # all of them as one, with the first diff
+        self._has_lines = _has_lines(first)
+        self._diffs = [first.diff or ""]
+        self._size = len(first.diff or "")
+        self._is_one = True
+
+    def add(self, change: Change) -> None:
+        known, name = self.change, change.to or change.path
+        path, kind = known.path, change.kind
+        if known.kind == "add":
+            path, kind = name, "add"
+        elif kind == "delete":
+            name = path
+        else:
+            kind = "update" if name == path else "move"
+        if not known.truncated and self._size <= MAX_DIFF_BYTES:  # else there would be a gap before the diff
+            self._diffs += _lines(change.diff or "")
+            self._size += len(change.diff or "")
+        self._has_lines = self._has_lines and _has_lines(change)
+        self._is_one = False
+        self.change = Change(
+            path,
             kind,
-            _lines((known.diff or "") + (change.diff or "")),
-            change.to or known.to,
-            counts=(_sum(known.added, change.added), _sum(known.removed, change.removed)),
+            to=None if name == path else name,
+            added=_sum(known.added, change.added),
+            removed=_sum(known.removed, change.removed),
             truncated=known.truncated or change.truncated,
-            has_diff=known.diff is not None and change.diff is not None,
         )
-    return list(joined.values())
+
+    def joined(self) -> Change:
+        if self._is_one:
+            return self.change
+        diff, is_cut = _bounded([line for part in self._diffs for line in _lines(part)])
+        diff = diff if self._has_lines else ""
+        return msgspec.structs.replace(self.change, diff=diff or None, truncated=self.change.truncated or is_cut)
+
+
+def _has_lines(change: Change) -> bool:
+    """Return whether the lines of a change are known; one that changes no line has none."""
+    return change.diff is not None or change.added == change.removed == 0
 
 
 def shorten(changes: Sequence[Change], max_chars: int, max_lines: int, max_files: int) -> tuple[list[Change], int]:
@@ -190,20 +251,10 @@ def _sum(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else one + other
 
 
-def _change(
-    path: str,
-    kind: ChangeKind,
-    lines: Sequence[str],
-    to: str | None,
-    *,
-    counts: tuple[int | None, int | None] | None = None,
-    truncated: bool = False,
-    has_diff: bool = True,
-) -> Change:
-    added, removed = counts if counts is not None else _count(lines)
+def _change(path: str, kind: ChangeKind, lines: Sequence[str], to: str | None) -> Change:
+    added, removed = _count(lines)
     kept, is_cut = _bounded(lines)
-    diff = kept if has_diff and kept else None
-    return Change(path, kind, to=to, added=added, removed=removed, diff=diff, truncated=truncated or is_cut)
+    return Change(path, kind, to=to, added=added, removed=removed, diff=kept or None, truncated=is_cut)
 
 
 def _count(lines: Iterable[str]) -> tuple[int, int]:
