@@ -127,6 +127,50 @@ def test_a_question_that_a_person_rejects_is_settled(workshop: Callable[[str], T
     expect(call.locator("h3").first).to_have_text("Changes that were proposed")
 
 
+def test_what_turns_changed_is_beside_the_thread(workshop: Callable[..., Thread]) -> None:
+    """A row below the reply opens the files of the turn, by keys too, and then those of the chat; also on a phone."""
+    thread = workshop("qwen")
+    page = thread.page
+    thread.ask("delegate")
+    thread.server.ask("PATCH", f"/api/chats/{thread.chat}", {"allow": "edits"})
+    thread.ask("edit", 2)
+    thread.ask("edit", 3)
+    row = thread.turn(3).locator(".changed button")
+    expect(row).to_have_text("1 file changed +41 −1")
+    expect(thread.turn(2).locator(".changed")).to_have_count(1)
+    expect(thread.turn(1).locator(".to-record")).to_contain_text("steps")
+    expect(thread.turn(1).locator(".changed")).to_have_count(0)
+
+    row.press("Enter")
+    pane = page.get_by_role("complementary", name="Changes")
+    expect(pane).to_be_focused()
+    expect(pane.get_by_role("heading")).to_have_text("Changes of turn 3")
+    diff = pane.locator(".diff")
+    expect(diff.locator(".diff-title")).to_have_text("edit README.md")
+    assert ["added", HOSTILE] in lines_of(diff)
+    assert pane.locator("img").count() == 0
+    page.keyboard.press("Tab")
+    expect(pane.get_by_role("button", name="Close the changes")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(pane.get_by_role("button", name="This chat", pressed=True)).to_be_focused()
+    expect(pane.get_by_role("heading")).to_have_text("Changes of this chat")
+    expect(pane.locator(".side-note")).to_have_text(re.compile(r"^\s*1 file changed \+82 −2\s*$"))
+    page.keyboard.press("Escape")
+    expect(pane).to_have_count(0)
+    expect(row).to_be_focused()
+
+    page.set_viewport_size({"width": NARROW["width"], "height": NARROW["height"]})
+    row.press("Enter")
+    expect(diff.locator(".diff-title")).to_be_in_viewport()
+    assert pane.evaluate("it => it.getBoundingClientRect().width") == NARROW["width"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    pane.get_by_role("button", name="Close the changes").press("Enter")
+    expect(pane).to_have_count(0)
+    expect(row).to_be_focused()
+
+
 def test_details_show_edits_as_diffs(workshop: Callable[[str], Thread]) -> None:
     """The details have the diff of an edit, as proposed if it was not made, and the input behind it."""
     thread = workshop("qwen")

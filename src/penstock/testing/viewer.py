@@ -24,7 +24,7 @@ FIELDS: dict[str, set[str]] = {
     "completed": {"turn", "message", "outcome", "completed_at", "reason", "question", "cause", "resets_at"},
     "finalized": {
         *("turn", "steps", "duration_ms", "usage", "cost_usd", "agent", "model"),
-        *("refused", "needs_allow", "rejected", "denied", "context_tokens", "context_window"),
+        *("refused", "needs_allow", "rejected", "denied", "context_tokens", "context_window", "changed"),
     },
     "deleted": set(),
     "store": {"works", "reason", "help"},

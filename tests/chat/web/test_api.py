@@ -336,6 +336,8 @@ def test_a_chat_that_is_not_there(client: httpx.Client) -> None:
         ("POST", "/turns", {"text": "x"}),
         ("GET", "/turns/1/details", None),
         ("GET", "/turns/1/activity", None),
+        ("GET", "/turns/1/changes", None),
+        ("GET", "/changes", None),
         ("GET", "/export", None),
         ("GET", "/file?path=a.txt", None),
         ("GET", "/files?q=a", None),

@@ -43,6 +43,7 @@ OWNERS = {"metrics", "trust", "remove_node"}
 READS = {
     "run", "run_details", "run_output", "run_changes", "run_candidate_changes", "run_events",
     "chat", "attachment", "turns", "details", "trajectory", "turn_entries", "activity", "export", "events", "picture",
+    "turn_changes", "chat_changes",
 }  # fmt: skip
 WRITES = {
     "file",

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { changeTitle, countsOf, linesOf } from "../../../src/penstock/chat/page/text/diff.js";
+import { changeTitle, countsOf, filesChanged, linesOf } from "../../../src/penstock/chat/page/text/diff.js";
 import { exact } from "../../../src/penstock/chat/page/text/format.js";
 
 const DIFF = "@@ -3,3 +3,4 @@ def f():\n same\n-old\n+new\n+more\n\n\\ No newline at end of file\n";
@@ -49,4 +49,12 @@ test("what moves, hides or reverses text is shown by its number", () => {
   assert.equal(exact("rm \u202egpj.txt"), "rm \u27e8U+202E\u27e9gpj.txt");
   assert.equal(exact("a\u200bb\u001b[2Kc\ufeff"), "a\u27e8U+200B\u27e9b\u27e8U+001B\u27e9[2Kc\u27e8U+FEFF\u27e9");
   assert.equal(exact("one\r\n\ttwo\rthree\r"), "one\n\ttwo\u27e8U+000D\u27e9three");
+});
+
+test("the row of a turn has the number of files, and the lines that are known", () => {
+  assert.equal(filesChanged(1), "1 file changed");
+  assert.equal(filesChanged(10_000), "10000 files changed");
+  assert.equal(countsOf({ files: 3, added: 12, removed: 4 }), "+12 \u22124");
+  assert.equal(countsOf({ files: 3, added: 12 }), "+12");
+  assert.equal(countsOf({ files: 3 }), "");
 });

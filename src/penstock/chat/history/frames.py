@@ -25,6 +25,14 @@ class PlanProgress(msgspec.Struct, frozen=True, omit_defaults=True):
     all: int = 0
 
 
+class ChangedFiles(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Number of files that a turn changed, and of the lines that were added and removed, as far as they are known."""
+
+    files: int
+    added: int | None = None
+    removed: int | None = None
+
+
 class TurnView(msgspec.Struct, omit_defaults=True):
     """View of a turn for clients. Times are milliseconds since 1970, by the clock that stamped its entries."""
 
@@ -89,6 +97,8 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     """Tokens that the conversation fills in the model's context; None if unknown, or if its size is unknown."""
     context_window: int | None = None
     """Tokens that the context can hold."""
+    changed: ChangedFiles | None = None
+    """Files that its calls changed; None if there are none, or if it was summed up by an earlier version."""
     first: int = 0
     """Number of its first entry."""
     last: int = 0
@@ -175,6 +185,7 @@ class Finalized(msgspec.Struct, frozen=True, omit_defaults=True, tag="finalized"
     denied: list[DeniedAction] | None = None
     context_tokens: int | None = None
     context_window: int | None = None
+    changed: ChangedFiles | None = None
 
 
 class Deleted(msgspec.Struct, frozen=True, tag="deleted"):

@@ -17,6 +17,7 @@ from penstock import events as ev
 from penstock.chat import turn as turns
 from penstock.chat.history import frames
 from penstock.chat.history.activity import ActivityFold, AgentActivity
+from penstock.chat.history.changes import ChangesFold
 from penstock.chat.history.denied import DeniedActions
 from penstock.chat.history.entries import (
     Answered,
@@ -73,12 +74,13 @@ _REPLACED = (_Reply, turns.Thinking, frames.PlanFrame)
 class _Live:
     """Turn that runs."""
 
-    def __init__(self, view: TurnView) -> None:
+    def __init__(self, view: TurnView, cwd: str) -> None:
         self.view = view
         self.turn = turns.Turn(view.turn)
         self.steps = Steps()
         self.denied = DeniedActions()
         self.activity = ActivityFold()
+        self.changes = ChangesFold(cwd)
         self.at = view.began_at or 0  # the time of the run's newest entry
         self.text = ""
         self.replies: list[_Reply] = []
@@ -304,7 +306,7 @@ class Timeline:
         view.state, view.began_at, view.agent, view.model = "running", self._at, began.agent, began.model
         view.held = False
         self._compact()
-        self._live = self._replies[began.turn] = _Live(view)
+        self._live = self._replies[began.turn] = _Live(view, began.cwd)
         self._show(self._live, self._live.turn.start())
 
     def _event(self, event: ev.Event, live: _Live) -> None:
@@ -312,6 +314,7 @@ class Timeline:
         live.steps.take(event)
         live.denied.take(event)
         live.activity.take(event, self._at)
+        live.changes.take(event)
         if isinstance(event, ev.RunStarted) and event.parent is None and event.model:
             live.view.model = event.model
         elif isinstance(event, ev.QuestionAsked) and event.blocking:
@@ -394,6 +397,7 @@ class Timeline:
             denied = self._live.denied
             view.refused, view.needs_allow = denied.count, denied.needs_allow
             view.rejected, view.denied = denied.rejected, denied.named or None
+            view.changed = self._live.changes.count()
             self._live = None
         self._finalized[view.turn] = view
         self._change(
@@ -412,6 +416,7 @@ class Timeline:
                 view.denied,
                 view.context_tokens,
                 view.context_window,
+                view.changed,
             ),
         )
 

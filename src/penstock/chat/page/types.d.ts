@@ -152,6 +152,12 @@ declare namespace Api {
     truncated?: boolean;
   }
 
+  interface ChangedFiles {
+    files: number;
+    added?: number | null;
+    removed?: number | null;
+  }
+
   interface Changes {
     title?: string | null;
     model?: string | null;
@@ -318,6 +324,16 @@ declare namespace Api {
     edits: number;
   }
 
+  interface FileChanges {
+    whole: boolean;
+    files: number;
+    changes: Array<Change>;
+    added?: number | null;
+    removed?: number | null;
+    more_changes?: number;
+    earlier?: boolean;
+  }
+
   interface FileNames {
     paths: Array<string>;
   }
@@ -349,6 +365,7 @@ declare namespace Api {
     denied?: Array<DeniedAction> | null;
     context_tokens?: number | null;
     context_window?: number | null;
+    changed?: ChangedFiles | null;
   }
 
   interface Goodbye {
@@ -898,6 +915,7 @@ declare namespace Api {
     cost_usd?: number | null;
     context_tokens?: number | null;
     context_window?: number | null;
+    changed?: ChangedFiles | null;
     first?: number;
     last?: number;
   }

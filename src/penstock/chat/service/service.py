@@ -38,6 +38,7 @@ from penstock.chat.service.chats.indexing import Indexer
 from penstock.chat.service.chats.search import PAGE_HITS, Search, SearchResult
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.exports import Exports
+from penstock.chat.service.file_changes import TurnChanges
 from penstock.chat.service.limits import Retention, ServiceLimits
 from penstock.chat.service.log.chat_log import ChatLog
 from penstock.chat.service.node_work import NodeWork
@@ -118,6 +119,7 @@ class Service:
         self.queue: Queue = Queue(shared, self._chats)
         self.files: ChatFiles = ChatFiles(self._chats, self.this_node, hidden)
         self.exports: Exports = Exports(self._chats)
+        self.changes: TurnChanges = TurnChanges(self._chats)
         self.old_turns: OldTurns = OldTurns(shared.store, self._chats, shared.now, sleep)
 
     @classmethod

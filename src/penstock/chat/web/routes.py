@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 
 from penstock.agents._models import AgentModel
 from penstock.chat.history.activity import AgentActivity
+from penstock.chat.history.changes import FileChanges
 from penstock.chat.history.details import Details
 from penstock.chat.history.entries import AttachedFile
 from penstock.chat.history.frames import Frame
@@ -150,6 +151,10 @@ ADDRESSES = (
             query=("before", "limit")),
     Address("GET", f"{C}/turns/{{turn}}/details", "read", turns.details, "All that the agent did in a turn", None, 200,
             Details, (400, 404), query=("format",)),
+    Address("GET", f"{C}/turns/{{turn}}/changes", "read", turns.turn_changes, "The files that a turn changed", None,
+            200, FileChanges, (404,)),
+    Address("GET", f"{C}/changes", "read", turns.chat_changes, "The files that the newest turns changed", None, 200,
+            FileChanges, (404,)),
     Address("GET", f"{C}/turns/{{turn}}/activity", "read", turns.activity, "What the agent of a turn does now", None,
             200, AgentActivity, (404,)),
     Address("GET", f"{C}/turns/{{turn}}/atif", "read", turns.trajectory,

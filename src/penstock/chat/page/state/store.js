@@ -39,7 +39,7 @@ import { machinesOf } from "./machines.js";
  * @property {OpenDialog | null} dialog
  * @property {string | null} palette  The words with which the palette opens; null: it is closed.
  * @property {OpenChat | null} session  The chat that is open.
- * @property {import("./files.js").OpenFile | null} file  The file that is open beside the thread.
+ * @property {import("./files.js").OpenFile | import("./files.js").OpenChanges | null} beside  What is open beside the thread.
  * @property {ReadonlySet<string> | null} selection  The chats that are selected; null: the list is not for selecting now.
  */
 
@@ -59,7 +59,7 @@ export const state = {
   dialog: null,
   palette: null,
   session: null,
-  file: null,
+  beside: null,
   selection: null,
 };
 

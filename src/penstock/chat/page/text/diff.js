@@ -1,6 +1,6 @@
 // The diffs of edits as lines, and the words beside them.
 
-import { below, oneLine } from "./format.js";
+import { below, oneLine, plural } from "./format.js";
 
 /**
  * @typedef {object} DiffLine
@@ -58,9 +58,16 @@ export function changeTitle({ kind, path, to }, directory) {
 }
 
 /**
+ * "1 file changed", "12 files changed".
+ *
+ * @param {number} files
+ */
+export const filesChanged = (files) => `${plural(files, "file")} changed`;
+
+/**
  * "+1 −2": the lines that were added and removed, as far as they are known.
  *
- * @param {Api.Change} change
+ * @param {Pick<Api.Change, "added" | "removed">} change
  */
 export function countsOf({ added, removed }) {
   const known = (/** @type {number | null | undefined} */ n) => typeof n === "number";

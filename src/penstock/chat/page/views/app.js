@@ -2,7 +2,7 @@
 
 import { html, Icon, useEffect } from "../components/ui.js";
 import { showAttention } from "../state/attention.js";
-import { shownFile } from "../state/files.js";
+import { shownBeside } from "../state/files.js";
 import { set, useApp } from "../state/store.js";
 import { ChatList } from "./chat-list.js";
 import { lazy } from "./lazy.js";
@@ -14,6 +14,7 @@ const DetailsPage = lazy(async () => (await import("./details.js")).DetailsPage)
 const RunDetailsPage = lazy(async () => (await import("./details.js")).RunDetailsPage);
 const RunPage = lazy(async () => (await import("./run.js")).RunPage);
 const FilePane = lazy(async () => (await import("./file-pane.js")).FilePane, { isBeside: true });
+const ChangesPane = lazy(async () => (await import("./changes-pane.js")).ChangesPane, { isBeside: true });
 const Palette = lazy(async () => (await import("./palette.js")).Palette, { isBeside: true });
 const Dialogs = lazy(async () => (await import("./dialogs.js")).Dialogs, { isBeside: true });
 
@@ -53,10 +54,10 @@ export function App() {
   }, [app.drawer]);
   if (app.signedIn === false) return html`<${SignedOut} problem=${app.problem} />`;
   if (app.signedIn === null) return html`<${Loading} />`;
-  const file = shownFile();
+  const beside = shownBeside();
   return html`
     <a class="skip" href="#main" onClick=${skipToConversation}>Skip to the conversation</a>
-    <div class=${`shell ${app.drawer ? "drawer-open" : ""} ${file ? "has-file" : ""}`}>
+    <div class=${`shell ${app.drawer ? "drawer-open" : ""} ${beside ? "has-pane" : ""}`}>
       <${ChatList} app=${app} />
       <div class="veil" onClick=${() => set({ drawer: false })}></div>
       <main id="main" tabindex="-1" inert=${app.drawer}>
@@ -72,7 +73,8 @@ export function App() {
         </button>
         <${Page} app=${app} />
       </main>
-      ${file && html`<${FilePane} file=${file} />`}
+      ${beside?.kind === "file" && html`<${FilePane} file=${beside} />`}
+      ${beside?.kind === "changes" && html`<${ChangesPane} open=${beside} />`}
     </div>
     ${app.palette !== null && html`<${Palette} app=${app} />`}
     ${app.dialog && html`<${Dialogs} app=${app} />`}

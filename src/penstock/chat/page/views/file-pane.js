@@ -1,15 +1,15 @@
 // A file of the chat's directory beside the thread: its lines with their numbers, and the one that a reply names.
 
-import { html, Icon, Status, useEffect, useLayoutEffect, useRef, useState } from "../components/ui.js";
+import { SidePane } from "../components/side-pane.js";
+import { html, Status, useEffect, useLayoutEffect, useRef, useState } from "../components/ui.js";
 import { api, messageOf } from "../net/api.js";
-import { closeFile } from "../state/files.js";
+import { closePane } from "../state/files.js";
 import { harmless, oneLine } from "../text/format.js";
 
 /** @param {{ file: import("../state/files.js").OpenFile }} props */
 export function FilePane({ file }) {
   const [view, setView] = useState(/** @type {Api.FileView | null} */ (null));
   const [problem, setProblem] = useState("");
-  const root = useRef(/** @type {HTMLElement | null} */ (null));
   const { chat, path, line } = file;
   useEffect(() => {
     let isCurrent = true;
@@ -23,33 +23,18 @@ export function FilePane({ file }) {
       isCurrent = false;
     };
   }, [file]);
-  useLayoutEffect(() => {
-    const before = document.activeElement;
-    root.current?.focus();
-    return () => {
-      if (before instanceof HTMLElement && before.isConnected) before.focus();
-    };
-  }, [file]);
-  useLayoutEffect(() => {
-    root.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "center" });
-  }, [view]);
-  const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key !== "Escape") return;
-    event.stopPropagation();
-    closeFile();
-  };
   const name = oneLine(view?.path ?? path);
-  return html`<aside class="file-pane" ref=${root} tabindex="-1" aria-label=${`File ${name}`} onKeyDown=${onKeyDown}>
-    <header>
-      <h2><bdi class="path" title=${name}>${name}</bdi></h2>
-      <button type="button" class="quiet round" aria-label="Close the file" onClick=${closeFile}>
-        <${Icon} name="close" />
-      </button>
-    </header>
+  return html`<${SidePane}
+    of=${file}
+    label=${`File ${name}`}
+    title=${html`<bdi class="path" title=${name}>${name}</bdi>`}
+    close="Close the file"
+    onClose=${closePane}
+  >
     ${problem && html`<p class="side-note" role="alert">${problem}</p>`}
     ${!view && !problem && html`<${Status} loading>Loading…<//>`}
     ${view && html`<${Lines} view=${view} line=${line} />`}
-  </aside>`;
+  <//>`;
 }
 
 /** @param {{ view: Api.FileView, line: number }} props */
@@ -57,7 +42,11 @@ function Lines({ view, line }) {
   const { first, lines, total } = view;
   const last = first + lines.length - 1;
   const isPart = lines.length < total;
-  return html`<div class="file-lines" tabindex="0" role="region" aria-label="Lines">
+  const root = useRef(/** @type {HTMLElement | null} */ (null));
+  useLayoutEffect(() => {
+    root.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "center" });
+  }, [view]);
+  return html`<div class="file-lines" ref=${root} tabindex="0" role="region" aria-label="Lines">
       <ol start=${first}>
         ${lines.map(
           (text, i) =>

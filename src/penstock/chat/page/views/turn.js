@@ -19,11 +19,13 @@ import {
   Wrong,
 } from "../components/ui.js";
 import { api } from "../net/api.js";
+import { openChanges } from "../state/files.js";
 import { movedBy } from "../state/reducer.js";
 import { Prose } from "../markdown/prose.js";
 import { isReader, otherPerson } from "../state/people.js";
 import { chatOf, openDialog } from "../state/store.js";
 import { ALLOWED_NOW, canGoOn, GO_ON, outcomeText, refusedTexts } from "../text/copy.js";
+import { countsOf, filesChanged } from "../text/diff.js";
 import { count, duration, harmless, money, oneLine, plural } from "../text/format.js";
 import { SentFiles } from "./attachments.js";
 import { Doing } from "./doing.js";
@@ -55,7 +57,7 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
  * @property {(turn: TurnState) => Promise<void>} [onTakeBack]
  * @property {TurnState[]} [queue]  The turns that wait, if this is one of them and a person may change it.
  * @property {number} [stops]  The turn that runs, if this one waits.
- * @property {boolean} [canLook]  What the agent does now can be asked for.
+ * @property {boolean} [canLook]  What the agent does now, and what it changed, can be asked for.
  * @property {(text: string) => void} onLate  An answer came too late.
  */
 
@@ -141,6 +143,7 @@ function Answer({
     }
     ${outcome && html`<p class="outcome" data-outcome=${turn.outcome}><bdi><${Coded} text=${outcome} /></bdi></p>`}
     ${isDone && turn.refused && html`<${RefusedActions} chat=${chat} turn=${turn} level=${level} resumes=${resumes} />`}
+    ${isDone && canLook && turn.changed && html`<${Changed} chat=${chat} turn=${turn.turn} changed=${turn.changed} />`}
     ${
       isDone &&
       html`<${Facts}
@@ -153,6 +156,19 @@ function Answer({
       />`
     }
   </div>`;
+}
+
+/**
+ * How many files the turn changed; the button shows them beside the thread.
+ *
+ * @param {{ chat: string, turn: number, changed: Api.ChangedFiles }} props
+ */
+function Changed({ chat, turn, changed }) {
+  return html`<p class="changed">
+    <button type="button" class="quiet" onClick=${() => openChanges(chat, turn)}>
+      ${filesChanged(changed.files)} <span class="diff-counts">${countsOf(changed)}</span>
+    </button>
+  </p>`;
 }
 
 /**

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from penstock import events as ev
 from penstock.chat.errors import Conflicting
+from penstock.chat.history.changes import FileChanges
 from penstock.chat.history.details import details_of
 from penstock.chat.web import schemas
 from penstock.chat.web.api import Api
@@ -113,6 +114,22 @@ async def details(api: Api, request: Request, chat: str, turn: int) -> Response:
         made = await asyncio.to_thread(lambda: msgspec.json.encode(details_of(view, rows)))
         return Response(made, headers=NO_STORE, media_type="application/json")
     return await lines_response([row.what for row in rows if isinstance(row.what, ev.Base)])
+
+
+async def turn_changes(api: Api, request: Request, chat: str, turn: int) -> Response:
+    """Return the files that a turn changed."""
+    return await _changes_response(await api.service.changes.of_turn(chat, turn))
+
+
+async def chat_changes(api: Api, request: Request, chat: str) -> Response:
+    """Return the files that the newest turns of a chat changed."""
+    return await _changes_response(await api.service.changes.of_chat(chat))
+
+
+async def _changes_response(found: FileChanges) -> Response:
+    return Response(
+        await asyncio.to_thread(msgspec.json.encode, found), headers=NO_STORE, media_type="application/json"
+    )
 
 
 async def activity(api: Api, request: Request, chat: str, turn: int) -> Response:

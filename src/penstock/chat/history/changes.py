@@ -1,0 +1,135 @@
+"""Files that the calls of a turn changed: their number and lines in its view, their diffs for those who ask for them.
+
+Only changes that the agent reports as made count: those of calls that failed, were denied or have no result are
+proposals. A file has one name, however the agent gave it. `docs/gateway-api.md` has the public format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec.structs import replace
+
+from penstock import events as ev
+from penstock.chat.history.details import MAX_ALL_CHARS, MAX_DIFF_LINES, MAX_FILES
+from penstock.chat.history.entries import Numbered, TurnBegan
+from penstock.chat.history.frames import ChangedFiles
+from penstock.core.diffs import JoinedChanges, shorten
+
+MAX_COUNTED = 10_000
+"""Number of files of a turn that are counted: far more than an edit has. Files after them are left out."""
+
+MAX_PATH_CHARS = 4096
+"""Characters of a path: no longer one can be opened."""
+
+MAX_LINES = 10**9
+"""Lines of one change: an agent reports what it wants, and sums of it have to be numbers that every client reads."""
+
+
+class FileChanges(msgspec.Struct, omit_defaults=True):
+    """Changed files with their diffs, in the order in which they were first changed."""
+
+    whole: bool
+    """True if no turn of them still runs: nothing more is added."""
+    files: int
+    """Number of files."""
+    changes: list[ev.Change]
+    """One for each file. A path below the directory of the chat is relative to it."""
+    added: int | None = None
+    removed: int | None = None
+    more_changes: int = 0
+    """Number of files that are left out."""
+    earlier: bool = False
+    """True if the chat has turns before these."""
+
+
+class ChangesFold:
+    """Fold of events to the files that their calls changed."""
+
+    def __init__(self, cwd: str, *, diffs: bool = False) -> None:
+        """`cwd`: the directory in which the agent runs. Without `diffs` only names and counts are kept."""
+        self.cwd: str = cwd
+        """Directory to which the next paths are relative."""
+        self._files = JoinedChanges()
+        self._diff_chars = MAX_ALL_CHARS if diffs else 0  # that are left for diffs
+
+    def take(self, event: ev.Event) -> None:
+        """Apply the next event."""
+        if not isinstance(event, ev.ToolReturned) or not event.changes:
+            return
+        if event.complete and not event.failed and not event.refused:
+            for change in event.changes:
+                self._add(change)
+
+    def _add(self, change: ev.Change) -> None:
+        path = _resolved(change.path, self.cwd)
+        if len(self._files) >= MAX_COUNTED and path not in self._files:
+            return
+        diff, size = change.diff, len(change.diff or "")
+        if size > self._diff_chars:
+            diff = None
+        else:
+            self._diff_chars -= size
+        self._files.add(
+            replace(
+                change,
+                path=path,
+                to=_resolved(change.to, self.cwd) if change.to else None,
+                added=_bounded(change.added),
+                removed=_bounded(change.removed),
+                diff=diff,
+                truncated=change.truncated or diff != change.diff,
+            )
+        )
+
+    def count(self) -> ChangedFiles | None:
+        """Return the number of files and lines; None if nothing was changed."""
+        if not len(self._files):
+            return None
+        changes = self._files.changes()
+        return ChangedFiles(len(changes), _total(it.added for it in changes), _total(it.removed for it in changes))
+
+    def changes(self, directory: str, *, whole: bool, earlier: bool = False) -> FileChanges:
+        """Return the files with their diffs; `directory`: the one below which paths are shown relative to it."""
+        count = self.count() or ChangedFiles(0)
+        shown = [
+            replace(it, path=_below(it.path, directory), to=_below(it.to, directory) if it.to else None)
+            for it in self._files.changes()
+        ]
+        shown, more = shorten(shown, MAX_ALL_CHARS, MAX_DIFF_LINES, MAX_FILES)
+        return FileChanges(whole, count.files, shown, count.added, count.removed, more, earlier)
+
+
+def take_turn(fold: ChangesFold, rows: Iterable[Numbered]) -> None:
+    """Apply the entries of one turn."""
+    for _, _, what in rows:
+        if isinstance(what, TurnBegan):
+            fold.cwd = what.cwd
+        elif isinstance(what, ev.Base):
+            fold.take(what)
+
+
+def _resolved(path: str, cwd: str) -> str:
+    """Return the absolute path of a file. One that leads upwards stays: without the file system its end is unknown."""
+    path = path[:MAX_PATH_CHARS]
+    parts = path.split("/")
+    if ".." in parts or not path:
+        return path
+    above = [] if path.startswith("/") else cwd.split("/")
+    return "/" + "/".join(part for part in (*above, *parts) if part not in ("", "."))
+
+
+def _below(path: str, directory: str) -> str:
+    """Return a path relative to a directory that it is below; any other path stays."""
+    above = directory.rstrip("/") + "/"
+    return path.removeprefix(above) if above != "/" and ".." not in path.split("/") else path
+
+
+def _bounded(lines: int | None) -> int | None:
+    return None if lines is None else min(max(lines, 0), MAX_LINES)
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None

@@ -1,0 +1,32 @@
+// What is beside the thread; over it where there is no room for both. It takes the focus, and gives it back.
+
+import { html, Icon, useLayoutEffect, useRef } from "./ui.js";
+
+/**
+ * `of`: what it shows; it takes the focus again with another one.
+ *
+ * @param {{ of: object, label: string, title: import("preact").ComponentChildren, close: string, onClose: () => void,
+ *   children?: import("preact").ComponentChildren }} props  `close`: the label of the button.
+ */
+export function SidePane({ of, label, title, close, onClose, children }) {
+  const root = useRef(/** @type {HTMLElement | null} */ (null));
+  const opener = useRef(/** @type {HTMLElement | null} */ (null));
+  useLayoutEffect(() => {
+    const { activeElement: focused } = document;
+    if (focused instanceof HTMLElement && !root.current?.contains(focused)) opener.current = focused;
+    root.current?.focus();
+  }, [of]);
+  useLayoutEffect(() => () => opener.current?.isConnected && opener.current.focus(), []);
+  const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    onClose();
+  };
+  return html`<aside class="side-pane" ref=${root} tabindex="-1" aria-label=${label} onKeyDown=${onKeyDown}>
+    <header>
+      <h2>${title}</h2>
+      <button type="button" class="quiet round" aria-label=${close} onClick=${onClose}><${Icon} name="close" /></button>
+    </header>
+    ${children}
+  </aside>`;
+}

@@ -1,0 +1,58 @@
+// The files that a turn changed, or all newest turns of its chat, beside the thread: each with its diff.
+
+import { Diffs } from "../components/diff.js";
+import { SidePane } from "../components/side-pane.js";
+import { html, Status, useEffect, useState } from "../components/ui.js";
+import { api, messageOf } from "../net/api.js";
+import { closePane } from "../state/files.js";
+import { countsOf, filesChanged } from "../text/diff.js";
+
+/** @param {{ open: import("../state/files.js").OpenChanges }} props */
+export function ChangesPane({ open }) {
+  const { chat, turn } = open;
+  const [isAll, setAll] = useState(false);
+  const [found, setFound] = useState(/** @type {Api.FileChanges | null} */ (null));
+  const [problem, setProblem] = useState("");
+  useEffect(() => setAll(false), [open]);
+  useEffect(() => {
+    let isCurrent = true;
+    setFound(null);
+    setProblem("");
+    (isAll ? api.chatChanges(chat) : api.turnChanges(chat, turn)).then(
+      (it) => isCurrent && setFound(it),
+      (error) => isCurrent && setProblem(messageOf(error)),
+    );
+    return () => {
+      isCurrent = false;
+    };
+  }, [open, isAll]);
+  const scope = (/** @type {boolean} */ all, /** @type {string} */ label) =>
+    html`<button type="button" class="quiet" aria-pressed=${isAll === all} onClick=${() => setAll(all)}>${label}</button>`;
+  return html`<${SidePane}
+    of=${open}
+    label="Changes"
+    title=${isAll ? "Changes of this chat" : `Changes of turn ${turn}`}
+    close="Close the changes"
+    onClose=${closePane}
+  >
+    <div class="show" role="group" aria-label="Changes of">
+      ${scope(false, "This turn")} ${scope(true, "This chat")}
+    </div>
+    ${problem && html`<p class="side-note" role="alert">${problem}</p>`}
+    ${!found && !problem && html`<${Status} loading>Loading…<//>`}
+    ${found && html`<${Found} key=${isAll} found=${found} />`}
+  <//>`;
+}
+
+/** @param {{ found: Api.FileChanges }} props */
+function Found({ found }) {
+  const { whole, files, changes, more_changes: more, earlier } = found;
+  return html`<div class="pane-body" tabindex="0" role="region" aria-label="Files">
+    <p class="side-note">
+      ${files ? filesChanged(files) : "No changes were reported."} <span class="diff-counts">${countsOf(found)}</span>
+    </p>
+    ${!whole && html`<p class="side-note">A turn still runs: this is what there is so far.</p>`}
+    ${earlier && html`<p class="side-note">Changes of earlier turns are not shown.</p>`}
+    <${Diffs} changes=${changes} more=${more} />
+  </div>`;
+}
