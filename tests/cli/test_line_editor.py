@@ -577,7 +577,7 @@ def test_a_terminal_that_becomes_narrower(place: Place) -> None:
         screen.shows("Ctrl-D leaves.")
         screen.type("-l", "!seq 1 40")
         screen.type("Enter")
-        screen.shows("\n39\n40\n")
+        screen.shows("\n39\n40\n\n>")
         typed = "0123456789" * 18
         screen.type("-l", typed)
         screen.shows(f"> {typed[:98]}\n  {typed[98:]}\n")
