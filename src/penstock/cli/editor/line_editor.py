@@ -6,12 +6,14 @@ never asks the terminal for a position, because the answer would arrive among th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
+import termios
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application.current import get_app
@@ -91,6 +93,7 @@ class LineEditor:
             SystemExit: a signal ended the program.
         """
         notify("\n")
+        modes = _modes()
         before = {number: signal.signal(number, _end) for number in ENDING}
         try:
             while True:
@@ -104,6 +107,11 @@ class LineEditor:
                 else:
                     self._is_warned = False
                     return line
+        except SystemExit:  # a signal, wherever it came: the editor may not have put the terminal back
+            if modes is not None:
+                with contextlib.suppress(OSError, termios.error):
+                    termios.tcsetattr(0, termios.TCSANOW, modes)
+            raise
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -185,6 +193,14 @@ def _output() -> Output:
         return Size(rows=rows or 24, columns=columns or 80)
 
     return Vt100_Output(sys.stdout, size, term=os.environ.get("TERM"), enable_cpr=False)
+
+
+def _modes() -> list[Any] | None:
+    """Return the modes of the terminal; None if there is none."""
+    try:
+        return termios.tcgetattr(0)
+    except (OSError, termios.error):
+        return None
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
