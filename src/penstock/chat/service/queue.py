@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.chat.history.entries import OWNER
+from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.chats.chats import Chats
 from penstock.chat.service.shared import Shared
 from penstock.chat.service.validation import text_of
@@ -25,10 +26,9 @@ class Queue:
             Conflicting: it no longer waits, or was changed meanwhile.
             StoreFailed: the change cannot be kept.
         """
-        self._shared.require_open()
-        chat = self._chats.require(id)
-        await self._shared.this_node.require_known("queue", chat.row)
-        await chat.edit(turn, text_of(text, self._shared.limits.max_prompt_bytes), edits, person=person)
+        await (await self._chat(id)).edit(
+            turn, text_of(text, self._shared.limits.max_prompt_bytes), edits, person=person
+        )
 
     async def move(self, id: str, seen: list[int], turns: list[int], *, person: str = OWNER) -> None:
         """Put the turns that wait, as they were `seen`, into another order.
@@ -39,10 +39,7 @@ class Queue:
             Conflicting: others wait by now, or in another order.
             StoreFailed: the change cannot be kept.
         """
-        self._shared.require_open()
-        chat = self._chats.require(id)
-        await self._shared.this_node.require_known("queue", chat.row)
-        await chat.move(seen, turns, person=person)
+        await (await self._chat(id)).move(seen, turns, person=person)
 
     async def send_now(self, id: str, turn: int, *, stops: int | None = None, person: str = OWNER) -> None:
         """Let a turn that waits begin before the others; `stops` is the running one, which it stops.
@@ -52,10 +49,7 @@ class Queue:
             Conflicting: it no longer waits, or another turn runs than `stops`.
             StoreFailed: the request cannot be kept.
         """
-        self._shared.require_open()
-        chat = self._chats.require(id)
-        await self._shared.this_node.require_known("queue", chat.row)
-        await chat.send_now(turn, stops, person=person)
+        await (await self._chat(id)).send_now(turn, stops, person=person)
 
     async def release(self, id: str, *, person: str = OWNER) -> list[int]:
         """Release the turns that a stop holds back, and return them.
@@ -66,3 +60,10 @@ class Queue:
         """
         self._shared.require_open()
         return await self._chats.require(id).release(person=person)
+
+    async def _chat(self, id: str) -> Chat:
+        """Return a chat whose home knows these requests."""
+        self._shared.require_open()
+        chat = self._chats.require(id)
+        await self._shared.this_node.require_known("queue", chat.row)
+        return chat

@@ -31,6 +31,7 @@ from penstock.cli.console import notify
 from penstock.cli.editor.prompt_history import PromptHistory
 from penstock.cli.editor.reflow import Reflow
 from penstock.cli.editor.suggestions import Suggestions
+from penstock.cli.editor.typed_ahead import in_foreground
 from penstock.cli.exit_status import SIGNAL_BASE
 from penstock.repo.directory_files import DirectoryFiles
 
@@ -108,7 +109,7 @@ class LineEditor:
                     self._is_warned = False
                     return line
         except SystemExit:  # a signal, wherever it came: the editor may not have put the terminal back
-            if modes is not None:
+            if modes is not None and in_foreground(0):
                 with contextlib.suppress(OSError, termios.error):
                     termios.tcsetattr(0, termios.TCSANOW, modes)
             raise

@@ -35,6 +35,14 @@ PASTE_ON, PASTE_OFF = b"\x1b[?2004h", b"\x1b[?2004l"
 FIRST_KEYS = "what you type now appears in the next prompt; Enter queues it"
 
 
+def in_foreground(fd: int) -> bool:
+    """Return whether this process may use its terminal: in the background, the use of it stops a job."""
+    try:
+        return os.tcgetpgrp(fd) == os.getpgrp()
+    except OSError:
+        return False
+
+
 class TypedAhead:
     """Keys that are typed while an agent works. Use it in a `with` block around each run.
 
@@ -87,7 +95,7 @@ class TypedAhead:
 
     def _modes(self) -> list[Any] | None:
         """Return a copy of the modes before the run; None if the terminal is not ours now."""
-        if self._before is None or not self._is_in_front():
+        if self._before is None or not in_foreground(self._fd):
             return None
         return [list(part) if isinstance(part, list) else part for part in self._before]
 
@@ -98,17 +106,10 @@ class TypedAhead:
         except (OSError, termios.error):
             self._is_closed = True  # it hung up
 
-    def _is_in_front(self) -> bool:
-        """Return whether this process is in the foreground. In the background, the use of a terminal stops a job."""
-        try:
-            return os.tcgetpgrp(self._fd) == os.getpgrp()
-        except OSError:
-            return False
-
     @property
     def fds(self) -> list[int]:
         """Descriptors to wait for: that of the terminal, if keys can be read from it."""
-        return [] if self._is_closed or not self._is_in_front() else [self._fd]
+        return [] if self._is_closed or not in_foreground(self._fd) else [self._fd]
 
     def read(self) -> list[str]:
         """Read the keys that have been typed; return lines about them for the user."""
