@@ -11,8 +11,8 @@ from penstock.adapter import Command, Request, as_json_text, encoded
 from penstock.agents._claude_tasks import TaskList
 from penstock.agents._facts import CLAUDE_LIMIT_FLAGS
 from penstock.agents._flags import each, granted, limits, option, path_of, piped
-from penstock.agents._stream_json import ClaudeLike, MessageDelta, MessageStop
-from penstock.agents._stream_json_notices import System
+from penstock.agents._stream_json import ClaudeLike
+from penstock.agents._stream_json_wire import MessageDelta, MessageStop, System
 from penstock.agents._variables import CLAUDE_OUTER
 from penstock.updates import MessageEnd, Plan, ToolCall, Update
 

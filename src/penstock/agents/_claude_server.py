@@ -16,8 +16,8 @@ from penstock.adapter import Request
 from penstock.agents._claude_code import ClaudeCode, user_message
 from penstock.agents._claude_questions import CHOICE_TOOL, PendingRequest, denied, request_of
 from penstock.agents._json import as_dict, text_of, text_or
-from penstock.agents._stream_json import TASK_ENDS, ResultLine, StreamEvent
-from penstock.agents._stream_json_notices import System
+from penstock.agents._stream_json import TASK_ENDS
+from penstock.agents._stream_json_wire import ResultLine, StreamEvent, System
 from penstock.core.decoding import well_formed_values
 from penstock.updates import Answer, Notice, Result, Traits, Unknown, Update, Work
 

@@ -1,4 +1,4 @@
-"""`stream-json`, the wire of Claude Code, its proxies and Qwen Code."""
+"""Reader of `stream-json`, the wire of Claude Code, its proxies and Qwen Code: lines to updates."""
 
 from __future__ import annotations
 
@@ -6,13 +6,31 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
-import msgspec
-
 from penstock.agents import _stream_json_edits as edits
 from penstock.agents._exit_status import split_status
 from penstock.agents._json import as_dict, as_float, as_int, as_list, media_label, plan_items, text_of, text_or
 from penstock.agents._stream_json_causes import cause_of_end, cause_of_error, reason_of_limit
-from penstock.agents._stream_json_notices import System, limit_notice, system_notice, text_of_system
+from penstock.agents._stream_json_notices import limit_notice, system_notice, text_of_system
+from penstock.agents._stream_json_wire import (
+    ApiMessage,
+    Assistant,
+    BlockBegin,
+    BlockDelta,
+    BlockStop,
+    CitationsDelta,
+    InputDelta,
+    MessageBegin,
+    MessageDelta,
+    MessageStop,
+    ResultLine,
+    SignatureDelta,
+    StreamEvent,
+    System,
+    TextDelta,
+    ThinkingDelta,
+    User,
+    Wire,
+)
 from penstock.agents._unknown import unknown
 from penstock.core import tool_titles
 from penstock.core.bounded import BoundedDict
@@ -40,145 +58,6 @@ from penstock.updates import (
     Usage,
     Work,
 )
-
-
-class TextDelta(msgspec.Struct, tag="text_delta", gc=False):
-    """New text."""
-
-    text: str = ""
-
-
-class ThinkingDelta(msgspec.Struct, tag="thinking_delta", gc=False):
-    """New thinking."""
-
-    thinking: str = ""
-
-
-class InputDelta(msgspec.Struct, tag="input_json_delta", gc=False):
-    """More of a call's input."""
-
-    partial_json: str = ""
-
-
-class SignatureDelta(msgspec.Struct, tag="signature_delta", gc=False):
-    """Proof of thinking, of no use to readers."""
-
-
-class CitationsDelta(msgspec.Struct, tag="citations_delta", gc=False):
-    """Source of a text; the text names it too."""
-
-
-class ApiMessage(msgspec.Struct):
-    """Model message, whole or as it begins. `content` of a user's message may be a text."""
-
-    id: str | None = None
-    model: str | None = None
-    content: Any = None
-    usage: Any = None
-
-
-class Abandoned(msgspec.Struct):
-    """Blocks that the CLI withdrew."""
-
-    from_block_index: int = 0
-
-
-class BlockDelta(msgspec.Struct, tag="content_block_delta", gc=False):
-    """New part of a block."""
-
-    index: int | None = None
-    delta: TextDelta | ThinkingDelta | InputDelta | SignatureDelta | CitationsDelta | None = None
-
-
-class BlockBegin(msgspec.Struct, tag="content_block_start"):
-    """Start of a block."""
-
-    index: int | None = None
-    content_block: Any = None
-
-
-class BlockStop(msgspec.Struct, tag="content_block_stop"):
-    """End of a block, or withdrawal."""
-
-    index: int | None = None
-
-
-class MessageBegin(msgspec.Struct, tag="message_start"):
-    """Start of a message."""
-
-    message: ApiMessage | None = None
-
-
-class Stopped(msgspec.Struct):
-    """Reason for the end of a message."""
-
-    stop_reason: str | None = None
-
-
-class MessageDelta(msgspec.Struct, tag="message_delta"):
-    """Figures of a message, and the reason for its end."""
-
-    delta: Stopped | None = None
-    usage: Any = None
-
-
-class MessageStop(msgspec.Struct, tag="message_stop"):
-    """End of a message, or its restart, or the withdrawal of a part."""
-
-    abandoned_blocks: Abandoned | None = None
-
-
-class StreamEvent(msgspec.Struct, tag="stream_event", gc=False):
-    """One API event of a lane."""
-
-    event: BlockDelta | BlockBegin | BlockStop | MessageBegin | MessageDelta | MessageStop | None = None
-    parent_tool_use_id: str | None = None
-
-
-class Assistant(msgspec.Struct, tag="assistant"):
-    """Whole blocks of a model message."""
-
-    message: ApiMessage | None = None
-    parent_tool_use_id: str | None = None
-    error: Any = None
-
-
-class User(msgspec.Struct, tag="user"):
-    """Tool results, and texts in the user's role."""
-
-    message: ApiMessage | None = None
-    parent_tool_use_id: str | None = None
-    tool_use_result: Any = None
-    """Details of the only tool result of the line; a text if the tool failed."""
-
-
-class ResultLine(msgspec.Struct, tag="result"):
-    """End of an answer."""
-
-    subtype: str = ""
-    is_error: bool = False
-    result: Any = None
-    structured_output: Any = None
-    errors: Any = None
-    error: Any = None
-    session_id: str | None = None
-    num_turns: Any = None
-    origin: Any = None
-    terminal_reason: str | None = None
-    stop_reason: str | None = None
-    duration_ms: Any = None
-    total_cost_usd: Any = None
-    usage: Any = None
-    model_usage: Any = msgspec.field(default=None, name="modelUsage")
-    """Totals of each model over all answers of the process, with those of sub-agents, as the cost is. With claude
-    2.1.331 these are totals of all runs of the session."""
-    usage_since_result: Any = msgspec.field(default=None, name="model_usage_since_last_result")
-    """The part of the totals since the result before this one."""
-    permission_denials: Any = None
-    api_error_status: Any = None
-
-
-Wire = StreamEvent | Assistant | User | System | ResultLine
 
 _SILENT_TYPES = frozenset(
     {

@@ -4,50 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from penstock.agents._json import as_dict, as_int, text_of
 from penstock.agents._stream_json_causes import cause_of_error, milliseconds
+from penstock.agents._stream_json_wire import System
 from penstock.events import Level, NoticeCode
 from penstock.updates import Notice
-
-
-class System(msgspec.Struct, tag="system"):
-    """Report of the CLI on itself, with the fields of all its many subtypes."""
-
-    subtype: str = ""
-    session_id: str | None = None
-    cwd: str | None = None
-    model: str | None = None
-    claude_code_version: str | None = None
-    qwen_code_version: str | None = None
-    tools: Any = None
-    status: Any = None
-    attempt: Any = None
-    max_retries: Any = None
-    retry_delay_ms: Any = None
-    error_status: Any = None
-    error: Any = None
-    hook_name: str | None = None
-    outcome: Any = None
-    exit_code: Any = None
-    stderr: Any = None
-    description: Any = None
-    summary: Any = None
-    content: Any = None
-    message: Any = None
-    text: Any = None
-    data: Any = None
-    tool_name: Any = None
-    compact_metadata: Any = None
-    task_id: str | None = None
-    task_type: Any = None
-    tool_use_id: str | None = None
-    output_file: Any = None
-    patch: Any = None
-    state: Any = None
-    statuses: Any = None
-
 
 _NOTICES: dict[str, tuple[NoticeCode, Level]] = {
     "compact_boundary": ("compaction", "info"),

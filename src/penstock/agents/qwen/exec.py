@@ -17,16 +17,16 @@ from penstock.adapter import Command, Request
 from penstock.agents._causes import cause_of_sdk
 from penstock.agents._flags import each, granted, limits, option, path_of, piped
 from penstock.agents._json import as_dict
-from penstock.agents._stream_json import (
+from penstock.agents._stream_json import ClaudeLike
+from penstock.agents._stream_json_wire import (
     ApiMessage,
     BlockDelta,
     BlockStop,
-    ClaudeLike,
     ResultLine,
     StreamEvent,
+    System,
     TextDelta,
 )
-from penstock.agents._stream_json_notices import System
 from penstock.events import Cause
 from penstock.updates import MessageEnd, Notice, Result, Text, Traits, Update
 
