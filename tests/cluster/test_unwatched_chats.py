@@ -64,7 +64,7 @@ class Nodes:
     async def shows(self, name: str, is_so: Callable[[ChatView], bool]) -> None:
         """Wait until the other node's list shows something of a chat."""
         async with asyncio.timeout(30):
-            while not any(view.id == name and is_so(view) for view in self.service.chats()):
+            while not any(view.id == name and is_so(view) for view in self.service.chat_list.all()):
                 await asyncio.sleep(0.02)
 
 

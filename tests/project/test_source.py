@@ -144,11 +144,12 @@ NAMED_ELSEWHERE = {
     "claude": {
         "agents/_claude_code.py",
         "agents/_stream_json.py",
+        "agents/_stream_json_wire.py",
         "agents/qwen/",
         "agents/ccs/",
         "agents/_project_files.py",
     }
-    | {"classic.py", "config/settings.py", "run/lifecycle.py", "run/supervisor.py"},
+    | {"classic.py", "config/keys.py", "run/lifecycle.py", "run/supervisor.py"},
     "opencode": {"agents/kilo/"},
     "ccs": {"chat/service/agents/offered.py", "run/launch.py"},
     "cursor": {"agents/_project_files.py", "chat/web/", "cli/acp/", "cli/console.py", "cli/editor/", "run/replay.py"},

@@ -9,9 +9,10 @@ import msgspec
 from penstock.cli.console import one_line, pass_on, say
 from penstock.cli.parser import Parser
 from penstock.config import settings
+from penstock.config.keys import dotted, shown
 from penstock.config.notify import without_secrets
 from penstock.config.run_rules import VERDICTS, joined
-from penstock.config.settings import FILE_NAME, Config, Setting, dotted, shown
+from penstock.config.settings import FILE_NAME, Config, Setting
 
 
 def command(args: list[str]) -> int:

@@ -31,12 +31,12 @@ async def main(path: str, work: str, file: str, name: str) -> None:
         settings = config.load({"PENSTOCK_CONFIG": file, "PENSTOCK_SANDBOX": "off"})
         service = await Service.open(store, roots=[Path(work)], config=settings, default_agent="scripted")
         await service.places.trust(work)
-        while len(service.chats()) < CHATS:
+        while len(service.chat_list.all()) < CHATS:
             tell("made", (await service.create()).id)
         number = 0
         while True:
             number += 1
-            id, text = chance.choice(service.chats()).id, f"round {name} prompt {number}"
+            id, text = chance.choice(service.chat_list.all()).id, f"round {name} prompt {number}"
             try:
                 turn, _ = await service.prompt(id, text, key=text)
                 tell("asked", id, turn, text)

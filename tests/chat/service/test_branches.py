@@ -143,7 +143,7 @@ def test_the_same_request_makes_one_chat(home: Home) -> None:
             assert len(await home.settled(service, made[0].chat.id)) == 1
             again = await service.branch(old, 2, sends=True, key="k")
             assert (again.chat.id, again.turn, again.repeated) == (made[0].chat.id, 1, True)
-            assert len(service.chats()) == 2
+            assert len(service.chat_list.all()) == 2
             with pytest.raises(Conflicting, match="key was used"):
                 await service.branch(old, 2, agent="other", key="k")
             others = [await service.branch(old, 2, key="l"), await service.branch(old, 1, key="k")]
@@ -168,7 +168,7 @@ def test_a_request_that_was_cut_is_finished_by_its_repetition(home: Home, monkey
             monkeypatch.setattr(service.attachments, "put", cut)
             with pytest.raises(ConnectionError):
                 await service.branch(old, 2, key="k", sends=True)
-            (half,) = [it for it in service.chats() if it.id != old]
+            (half,) = [it for it in service.chat_list.all() if it.id != old]
             await service.prompt(half.id, "lost?")
             (view,) = await home.settled(service, half.id)
             assert "are not kept" in (view.reason or "")
@@ -237,7 +237,7 @@ def test_what_cannot_be_branched(home: Home) -> None:
             await service.change(old, archived=True)
             await service.branch(old, 1)
             assert service.chat(old).archived
-            assert len(service.chats()) == 2
+            assert len(service.chat_list.all()) == 2
 
     asyncio.run(chat())
 

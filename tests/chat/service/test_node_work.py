@@ -86,7 +86,7 @@ def test_a_home_that_is_away(home: Home) -> None:
             await service.prompt("c", "1")
             assert not service.chat("c").is_away
             this_node.live = frozenset({"b"})
-            (view,) = service.chats()
+            (view,) = service.chat_list.all()
             assert (view.home, view.state, view.is_away) == ("a", "queued", True)
             this_node.live = frozenset({"a", "b"})
             assert not service.chat("c").is_away
@@ -201,7 +201,7 @@ def test_what_another_node_did_is_found_before_its_notification(home: Home, monk
             for service in (one, other):
                 await service.node.find("c")
                 await service.node.find("nothing")
-                assert [chat.id for chat in service.chats()] == ["c"]
+                assert [chat.id for chat in service.chat_list.all()] == ["c"]
             assert await one.prompt("c", "1", key="k") == (1, True)
             assert [view.turn for view in (await other.turns("c"))[0]] == [1]
             assert await other.prompt("c", "1", key="k") == (1, False)
@@ -236,7 +236,7 @@ def test_a_viewer_is_told_that_another_node_deleted_the_chat(home: Home) -> None
                 await log.open()
             await store.delete_chat("c")
             await until_true(lambda: all(log.live.shown is not None and log.live.shown.deleted for log in logs))
-            assert [service.chats() for service in nodes] == [[], []]
+            assert [service.chat_list.all() for service in nodes] == [[], []]
             for service in nodes:
                 await service.close()
 

@@ -133,7 +133,7 @@ def test_no_more_agents_work_than_may(home: Home) -> None:
             for id in chats:
                 await service.prompt(id, id)
             await until_true(lambda: len(home.runs()) == 2)
-            assert sorted(view.state for view in service.chats()) == ["queued", "running", "running"]
+            assert sorted(view.state for view in service.chat_list.all()) == ["queued", "running", "running"]
             (home.folder / "go").touch()
             for id in chats:
                 assert [turn.outcome for turn in await home.settled(service, id)] == ["ok"]
@@ -360,7 +360,7 @@ def test_what_is_refused_changes_nothing(home: Home) -> None:
             ):
                 with pytest.raises(refusal):
                     await service.create(**asked)
-            assert service.chats() == []
+            assert service.chat_list.all() == []
             made = await service.create()
             for refusal, text in (
                 (Invalid, " \n"),
@@ -437,7 +437,7 @@ def test_changes_hold_over_a_restart(home: Home) -> None:
             changed = await service.change(made.id, title="  se  cond ", model="m2", allow="edits", heartbeat=beat)
             assert changed.title == "se cond"
         async with home.service() as service:
-            assert service.chats() == [changed]
+            assert service.chat_list.all() == [changed]
             assert (await service.change(made.id, heartbeat=None)).heartbeat is None
 
     asyncio.run(chat())
@@ -484,7 +484,7 @@ def test_a_deleted_chat_is_gone(home: Home) -> None:
                 with pytest.raises(UnknownChat):
                     await call
         async with home.service() as service:
-            assert [view.id for view in service.chats()] == [other.id]
+            assert [view.id for view in service.chat_list.all()] == [other.id]
         assert home.asked() == ["1"]
 
     asyncio.run(chat())
@@ -615,8 +615,8 @@ def test_chats_of_other_programs_are_found_by_who_asked_for_them(home: Home) -> 
             await service.create(foreign_id="y")
             await service.create()
             ids = [it.id for it in made]
-            assert [row.id for row, _ in service.foreign_chats("x")] == [ids[1], ids[0]]
-            assert [row.id for row, _ in service.foreign_chats("x", depth=1)] == [ids[2]]
-            assert service.foreign_chats("x", person="somebody else") == []
+            assert [row.id for row, _ in service.chat_list.foreign("x")] == [ids[1], ids[0]]
+            assert [row.id for row, _ in service.chat_list.foreign("x", depth=1)] == [ids[2]]
+            assert service.chat_list.foreign("x", person="somebody else") == []
 
     asyncio.run(chat())

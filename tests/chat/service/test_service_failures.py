@@ -271,7 +271,7 @@ def test_a_deletion_that_fails_is_told(home: Home) -> None:
             store.fails = "before"
             with pytest.raises(StoreFailed):
                 await service.delete(made.id)
-            assert [view.id for view in service.chats()] == [made.id]
+            assert [view.id for view in service.chat_list.all()] == [made.id]
             for change in ({"title": "x"}, {"model": "m"}):
                 with pytest.raises(StoreFailed):
                     await service.change(made.id, **change)
@@ -280,7 +280,7 @@ def test_a_deletion_that_fails_is_told(home: Home) -> None:
             assert service.chat(made.id) == made
             store.fails = ""
             await service.delete(made.id)
-            assert service.chats() == []
+            assert service.chat_list.all() == []
             await service.close()
 
     asyncio.run(chat())

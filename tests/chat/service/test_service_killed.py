@@ -84,8 +84,8 @@ def test_kill_9_loses_nothing_and_runs_nothing_twice(home: Home) -> None:
     async def look() -> int:
         cut = 0
         async with home.service() as service:
-            assert {view.id for view in service.chats()} >= set(made)
-            for view in service.chats():
+            assert {view.id for view in service.chat_list.all()} >= set(made)
+            for view in service.chat_list.all():
                 await home.settled(service, view.id)
                 rows = await home.rows(view.id, service._store)
                 home.judge(rows)

@@ -24,7 +24,7 @@ PROMPTS = ["permission", "wait", "hello there", "fail", "play err500", "play too
 
 async def step(service: Service, chance: random.Random, asked: set[str]) -> None:
     """Ask for something."""
-    id = chance.choice(service.chats()).id
+    id = chance.choice(service.chat_list.all()).id
     doing = {"prompt": 8, "now": 2, "stop": 1, "stop one": 2, "release": 3, "answer": 4, "wait": 4, "change": 1}
     doing |= {"edit": 2, "move": 3, "send now": 2}
     what = chance.choices([*doing], [*doing.values()])[0]
@@ -82,7 +82,7 @@ def test_random_requests_keep_the_grammar(home: Home, seed: int) -> None:
 
     async def look() -> None:
         async with home.service() as service:
-            for view in service.chats():
+            for view in service.chat_list.all():
                 await service.stop(view.id)
                 shown = await home.settled(service, view.id)
                 rows = await home.rows(view.id, service._store)

@@ -206,7 +206,7 @@ def test_cancel_stops_the_turn(gateway: Gateway) -> None:
     first = editor.send("session/prompt", sessionId=session, prompt=words("Hello"))
     second = editor.fail("session/prompt", sessionId=session, prompt=words("At once"))
     assert second["code"] == -32600
-    until(lambda: "running" in [it.state for it in gateway.service.chats() if it.id == session])
+    until(lambda: "running" in [it.state for it in gateway.service.chat_list.all() if it.id == session])
     editor.notify("session/cancel", sessionId=session)
     answer = editor.read()
     assert (answer["id"], answer["result"]["stopReason"]) == (first, "cancelled")

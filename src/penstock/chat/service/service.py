@@ -30,6 +30,7 @@ from penstock.chat.service.attachments import Attachments
 from penstock.chat.service.branches import Branch, Branches
 from penstock.chat.service.chat_files import ChatFiles
 from penstock.chat.service.chats.chat import Chat
+from penstock.chat.service.chats.chat_list import ListedChats, Sees, everything
 from penstock.chat.service.chats.chat_view import ChatView, view_of
 from penstock.chat.service.chats.chats import Chats
 from penstock.chat.service.chats.costs import Costs, costs_of
@@ -83,14 +84,6 @@ from penstock.run.history import History
 Sleep = Callable[[float], Awaitable[None]]
 """Function that waits for a number of seconds."""
 
-Sees = Callable[[ChatRow], bool]
-"""Function that returns whether somebody may see a chat."""
-
-
-def everything(chat: ChatRow) -> bool:
-    """Return True: for one who sees all chats."""
-    return True
-
 
 class Service:
     """Service of the chats. Create it with `Service.open`; it does not own the store that it gets."""
@@ -108,6 +101,7 @@ class Service:
         self._store = shared.store
         self._sleep = sleep
         self._chats = Chats(shared, self._start)
+        self.chat_list: ListedChats = ListedChats(self._chats, shared)
         self.attachments: Attachments = Attachments(shared.store, self._chats, shared.limits, shared.now)
         self._search = Search(shared.store)
         self.shares: Shares = Shares(shared.store, self._chats, shared.now)
@@ -219,42 +213,6 @@ class Service:
         """Return the time by the clock of entries, in milliseconds since 1970."""
         return self._shared.now()
 
-    def chats(self, sees: Sees = everything) -> list[ChatView]:
-        """Return the chats that one who `sees` them may see, the one used last first."""
-        found = [chat for chat in self._chats.newest_first() if sees(chat.row)]
-        return [view_of(chat, self._shared.this_node) for chat in found]
-
-    def chat_ids(self, sees: Sees = everything) -> set[str]:
-        """Return the ids of the chats that one who `sees` them may see."""
-        return {chat.row.id for chat in self._chats if sees(chat.row)}
-
-    def chat_page(
-        self, sees: Sees = everything, *, before: tuple[int, str] | None = None, limit: int, known: str = ""
-    ) -> tuple[list[ChatView], tuple[int, str] | None]:
-        """Return a page of the chats that one who `sees` them may see, and where the next one begins; None: nowhere.
-
-        A page has the `limit` chats that were used last, before the time and id in `before`. The first one also has
-        those that ask, work or are pinned, and the chat `known`, however old they are; the pages in which they belong
-        have them again.
-        """
-        place = [((chat.used_at, chat.row.id), chat) for chat in self._chats.newest_first() if sees(chat.row)]
-        rest = [chat for at, chat in place if before is None or at < before]
-        page, left = rest[:limit], rest[limit:]
-        following = (page[-1].used_at, page[-1].row.id) if left else None
-        if before is None:
-            wanted = (it for it in left if it.row.pinned or it.asks or it.state != "idle" or it.row.id == known)
-            page += wanted
-        return [view_of(chat, self._shared.this_node) for chat in page], following
-
-    def watch_list(self, call: Callable[[str], None]) -> None:
-        """Call this with the id of each chat that a list may show in another way from now on, or no longer."""
-        self._shared.list_watchers.append(call)
-
-    def unwatch_list(self, call: Callable[[str], None]) -> None:
-        """Stop calling it."""
-        if call in self._shared.list_watchers:
-            self._shared.list_watchers.remove(call)
-
     async def find(self, query: str, reader: Reader, *, before: int = MAX_KEY, limit: int = PAGE_HITS) -> SearchResult:
         """Return what has all words of a query, as `Search.find`.
 
@@ -299,21 +257,6 @@ class Service:
             NoSuchChat: there is none of this id.
         """
         return view_of(self._chats.require(id), self._shared.this_node)
-
-    def foreign_chats(
-        self, prefix: str, *, depth: int = 0, person: str = OWNER
-    ) -> list[tuple[ChatRow, TurnView | None]]:
-        """Return a person's chats whose foreign id begins with this, each with its newest turn; the newest chat first.
-
-        They are those that were asked for at this depth.
-
-        The turn is as it was last read: it may have gone on at another node.
-        """
-        asked_by = (person, depth)
-        found = [it for it in self._chats if (it.row.foreign_id or "").startswith(prefix)]
-        found = [it for it in found if (it.row.person, it.row.depth) == asked_by]
-        found.sort(key=lambda it: (it.row.created_at, it.row.id), reverse=True)
-        return [(chat.row, chat.log.live.newest) for chat in found]
 
     async def turns(self, id: str, *, before: int | None = None, limit: int = 50) -> tuple[list[TurnView], bool]:
         """Return the newest turns of a chat before turn `before`, in their order, and whether there are earlier ones.
@@ -386,8 +329,8 @@ class Service:
         """Create a chat. Its default directory is the first root; its default agent is that of the service.
 
         `home` is the node where the agent works: by default this one, or the one with the most free slots.
-        `foreign_id` is the id by which `foreign_chats` finds it; `depth`: number of agents above the chat's. `id`: id
-        that the caller has chosen, 32 hexadecimal digits. The chat belongs to `person`.
+        `foreign_id` is the id by which `ListedChats.foreign` finds it; `depth`: number of agents above the chat's.
+        `id`: id that the caller has chosen, 32 hexadecimal digits. The chat belongs to `person`.
 
         Raises:
             NoSuchAgent, Invalid, OutsideRoots, UntrustedDirectory, TooMany: the chat cannot be created.

@@ -12,10 +12,10 @@ from penstock import events as ev
 from penstock.chat.errors import Conflicting, Invalid, NoSuchChat
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.web.doors.agui import VERSION, AgUiOptions, AgUiStream
+from penstock.chat.web.doors.bodies import AgUiMessage, AgUiPart, AgUiProperties, AgUiRequest, AgUiResume
 from penstock.chat.web.doors.files import GivenFile, check_count, data_of
 from penstock.chat.web.doors.openai_request import digest
 from penstock.chat.web.foreign_turns import Caller, ForeignTurn, ForeignTurns, Key, wants_all
-from penstock.chat.web.schemas import AgUiMessage, AgUiPart, AgUiProperties, AgUiRequest, AgUiResume
 from penstock.core.questions import ALLOW, PERMISSIONS, REJECT
 
 PROTOCOL = "agui:"

@@ -10,11 +10,11 @@ from penstock.chat.errors import Conflicting, Invalid, NoSuchChat
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.web.doors.ai_sdk import UiOptions, UiStream, shown_before
+from penstock.chat.web.doors.bodies import UiMessage, UiRequest
 from penstock.chat.web.doors.files import GivenFile, check_count, data_of
 from penstock.chat.web.doors.openai_request import digest
 from penstock.chat.web.errors import NO_STORE
 from penstock.chat.web.foreign_turns import Caller, ForeignTurn, ForeignTurns, Key, wants_all
-from penstock.chat.web.schemas import UiMessage, UiRequest
 from penstock.chat.web.security import person_of
 
 PROTOCOL = "ai:"

@@ -13,6 +13,7 @@ from penstock.chat.people.audit import Audit
 from penstock.chat.people.persons import Person
 from penstock.chat.store.logins import Browser
 from penstock.chat.web import schemas
+from penstock.chat.web.doors import bodies
 from penstock.chat.web.routes import Address
 from penstock.chat.web.security import BROWSER, PERSON, READING, peer_of
 
@@ -32,9 +33,9 @@ DETAILS: dict[type[schemas.Body], tuple[str, ...]] = {
     schemas.LandRun: ("squash",),
     schemas.RunChanges: ("visibility", "person"),
     schemas.AnswerBody: ("id", "answer", "always"),
-    schemas.CompletionRequest: ("model",),
-    schemas.UiRequest: ("model",),
-    schemas.AgUiRequest: (),
+    bodies.CompletionRequest: ("model",),
+    bodies.UiRequest: ("model",),
+    bodies.AgUiRequest: (),
 }
 """Fields of bodies that are recorded. Messages and codes are not."""
 

@@ -176,7 +176,7 @@ class ForeignTurns:
 
     def chats(self, caller: Caller, foreign_id: str) -> list[tuple[ChatRow, TurnView | None]]:
         """Return the chats of a caller, as `Service.foreign_chats`."""
-        return self.service.foreign_chats(foreign_id, depth=caller.depth, person=caller.person)
+        return self.service.chat_list.foreign(foreign_id, depth=caller.depth, person=caller.person)
 
     async def begin(
         self,

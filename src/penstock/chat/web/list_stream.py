@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 
 from penstock.chat.errors import NoSuchChat
+from penstock.chat.service.chats.chat_list import Sees
 from penstock.chat.service.chats.chat_view import ChatView, ListChanged, Listed, ListFrame, Unlisted
-from penstock.chat.service.service import Sees, Service
+from penstock.chat.service.service import Service
 
 MAX_KEPT = 10_000
 """Number of chats whose last change is kept for a client that returns; one that lacks more asks for the list again."""
@@ -64,8 +65,8 @@ class ListLog:
 
     async def open(self) -> ListTimeline:
         """Begin to note changes."""
-        self._service.watch_list(self._changed)
-        self._known = self._service.chat_ids(self._sees)
+        self._service.chat_list.watch(self._changed)
+        self._known = self._service.chat_list.ids(self._sees)
         self.shown = ListTimeline()
         return self.shown
 
@@ -77,7 +78,7 @@ class ListLog:
         """Stop calling `watcher`; stop noting changes with the last one."""
         self._watchers.remove(watcher)
         if not self._watchers:
-            self._service.unwatch_list(self._changed)
+            self._service.chat_list.unwatch(self._changed)
 
     def _changed(self, id: str) -> None:
         """Note what has become of a chat."""

@@ -71,7 +71,7 @@ def text(metrics: Metrics, service: Service, free: int | None, process: ProcessF
     `free`: bytes that are free for the data directory; `audit_lost`: records of what people did that were not written.
     """
     states: dict[Labels, float] = {(("state", it),): 0 for it in ("idle", "queued", "running")}
-    for chat in service.chats():
+    for chat in service.chat_list.all():
         states[(("state", chat.state),)] += 1
     counters, works = service.counters, service.store_state.failure is None
     page = Exposition()

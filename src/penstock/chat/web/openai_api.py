@@ -16,12 +16,12 @@ from penstock.chat.service.agents.offered import AgentView
 from penstock.chat.service.validation import made_title
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.web.doors import openai_request
+from penstock.chat.web.doors.bodies import CompletionModel, CompletionModels, CompletionRequest
 from penstock.chat.web.doors.files import GivenFile
 from penstock.chat.web.doors.openai import ChatCompletion, CompletionOptions
 from penstock.chat.web.doors.openai_request import TextMessage
 from penstock.chat.web.errors import NO_STORE, NoSuchModel
 from penstock.chat.web.foreign_turns import Caller, ForeignTurn, ForeignTurns, Key, wants_all
-from penstock.chat.web.schemas import CompletionModel, CompletionModels, CompletionRequest
 
 PROTOCOL = "openai:"
 """Beginning of the foreign ids of these chats. A chat without an id has `#` and the name of the request after it."""

@@ -14,9 +14,10 @@ from penstock.chat.history.frames import Frame
 from penstock.chat.service.chats.chat_view import ChatView
 from penstock.chat.service.chats.search import MAX_QUERY_CHARS
 from penstock.chat.store.costs import MAX_DAYS, CostGroup
+from penstock.chat.web.doors.bodies import AgUiProblem, CompletionProblem
 from penstock.chat.web.errors import AGUI_PATH, MEDIA_TYPE, Problem
 from penstock.chat.web.routes import ADDRESSES, Address
-from penstock.chat.web.schemas import MAX_PAGE_CHATS, AgUiProblem, CompletionProblem
+from penstock.chat.web.schemas import MAX_PAGE_CHATS
 
 INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
 BINARY = {"type": "string", "format": "binary"}

@@ -28,6 +28,7 @@ from penstock.chat.service.files import FileNames, FileView
 from penstock.chat.service.nodes import NodeView
 from penstock.chat.service.share_view import MadeShare, ShareView
 from penstock.chat.web import schemas
+from penstock.chat.web.doors import bodies
 from penstock.chat.web.handlers import (
     chats,
     files,
@@ -224,15 +225,15 @@ ADDRESSES = (
     Address("GET", f"{R}/events", "read", streams.run_events, "The stream of a document or loop", None, 200, RunFrame,
             (404, 429), media="text/event-stream", query=("after", "delta"), headers=("Last-Event-ID",)),
     Address("GET", "/v1/models", "signed in", protocols.models, "The agents, as models of OpenAI's interface", None,
-            200, schemas.CompletionModels),
+            200, bodies.CompletionModels),
     Address("POST", "/v1/chat/completions", "begin", protocols.complete_chat,
-            "A turn, as a chat completion of OpenAI's interface", schemas.CompletionRequest, 200, dict[str, Any],
+            "A turn, as a chat completion of OpenAI's interface", bodies.CompletionRequest, 200, dict[str, Any],
             (403, 404, 429), query=("detail",), headers=("Idempotency-Key", "X-Penstock-Chat", "X-Penstock-Cwd")),
     Address("POST", "/ai", "begin", protocols.ui_chat, "A turn of the default agent, as the AI SDK's chat has it",
-            schemas.UiRequest, 200, str, (400, 403, 404, 409, 429), media="text/event-stream", query=("detail", "sdk"),
+            bodies.UiRequest, 200, str, (400, 403, 404, 409, 429), media="text/event-stream", query=("detail", "sdk"),
             headers=("X-Penstock-Cwd",)),
     Address("POST", "/ai/{agent}", "begin", protocols.ui_chat_with, "A turn of an agent, as the AI SDK's chat has it",
-            schemas.UiRequest, 200, str, (400, 403, 404, 409, 429), media="text/event-stream", query=("detail", "sdk"),
+            bodies.UiRequest, 200, str, (400, 403, 404, 409, 429), media="text/event-stream", query=("detail", "sdk"),
             headers=("X-Penstock-Cwd",)),
     Address("GET", "/ai/{foreign}/stream", "signed in", protocols.ui_stream,
             "The turn that runs, from its beginning; 204 if there is none", None, 200, str, (404, 429),
@@ -240,10 +241,10 @@ ADDRESSES = (
     Address("POST", "/ai/{foreign}/stop", "begin", protocols.ui_stop, "Stop the turns of a chat of the AI SDK", None,
             202, schemas.TurnNumbers, (404,)),
     Address("POST", "/agui", "begin", protocols.agui_run, "A turn of the default agent, as a run of AG-UI",
-            schemas.AgUiRequest, 200, str, (400, 403, 404, 409, 429), media="text/event-stream", query=("detail",),
+            bodies.AgUiRequest, 200, str, (400, 403, 404, 409, 429), media="text/event-stream", query=("detail",),
             headers=("X-Penstock-Cwd",)),
     Address("POST", "/agui/{agent}", "begin", protocols.agui_run_with, "A turn of an agent, as a run of AG-UI",
-            schemas.AgUiRequest, 200, str, (400, 403, 404, 409, 429), media="text/event-stream", query=("detail",),
+            bodies.AgUiRequest, 200, str, (400, 403, 404, 409, 429), media="text/event-stream", query=("detail",),
             headers=("X-Penstock-Cwd",)),
 )  # fmt: skip
 """All routes except the page and its files."""

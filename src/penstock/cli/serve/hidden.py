@@ -65,7 +65,7 @@ async def end_when_idle(server: Server, service: Service, data: Path) -> None:
         os.chmod(data / SOCKET, 0o600)
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        states = {chat.state for chat in service.chats() if chat.state == "running" or not chat.held}
+        states = {chat.state for chat in service.chat_list.all() if chat.state == "running" or not chat.held}
         if "queued" in states or "running" in states:
             last = loop.time()
         takes_over = "running" not in states and is_to_end(data)

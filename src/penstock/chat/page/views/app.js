@@ -4,7 +4,7 @@ import { html, Icon, useEffect } from "../components/ui.js";
 import { showAttention } from "../state/attention.js";
 import { shownBeside } from "../state/files.js";
 import { set, useApp } from "../state/store.js";
-import { ChatList } from "./chat-list.js";
+import { ListedChats } from "./chat-list.js";
 import { lazy } from "./lazy.js";
 import { Loading, Missing, SignedOut } from "./status-pages.js";
 
@@ -58,7 +58,7 @@ export function App() {
   return html`
     <a class="skip" href="#main" onClick=${skipToConversation}>Skip to the conversation</a>
     <div class=${`shell ${app.drawer ? "drawer-open" : ""} ${beside ? "has-pane" : ""}`}>
-      <${ChatList} app=${app} />
+      <${ListedChats} app=${app} />
       <div class="veil" onClick=${() => set({ drawer: false })}></div>
       <main id="main" tabindex="-1" inert=${app.drawer}>
         <button

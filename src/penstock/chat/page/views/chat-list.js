@@ -371,7 +371,7 @@ function Selection({ ids }) {
 }
 
 /** @param {{ app: import("../state/store.js").State }} props */
-export function ChatList({ app }) {
+export function ListedChats({ app }) {
   const [filter, setFilter] = useState("");
   const [hasArchived, setHasArchived] = useState(false);
   const all = [...(app.chats ?? []), ...app.runs];

@@ -12,9 +12,9 @@ import msgspec
 from penstock.chat.errors import Invalid
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.validation import made_title
+from penstock.chat.web.doors.bodies import CompletionMessage, CompletionRequest
 from penstock.chat.web.doors.files import GivenFile, check_count, data_of
 from penstock.chat.web.doors.turn_fold import asked_text
-from penstock.chat.web.schemas import CompletionMessage, CompletionRequest
 
 TASK = re.compile(r"\s*### Task:.*<chat_history>", re.DOTALL)
 """Beginning of Open WebUI's prompts for tasks beside a chat, such as its title."""

@@ -38,12 +38,12 @@ async def chats(api: Api, request: Request) -> Response:
     """Return the chats that the person may see: all, or a page of them with the number at which it was made."""
     limit = number_of(request, "page", None, 1, schemas.MAX_PAGE_CHATS)
     if limit is None:
-        return json_response(schemas.ChatPage(api.service.chats(sees_of(request))))
+        return json_response(schemas.ChatPage(api.service.chat_list.all(sees_of(request))))
     before, number = _cursor_of(request), None
     if before is None:
         number = await api.watches.number(*list_of(api, request))  # first: what changes from here on is streamed
     known = request.query_params.get("with", "")
-    found, following = api.service.chat_page(sees_of(request), before=before, limit=limit, known=known)
+    found, following = api.service.chat_list.page(sees_of(request), before=before, limit=limit, known=known)
     cursor = None if following is None else "{}-{}".format(*following)
     return json_response(schemas.ChatPage(found, cursor or UNSET, UNSET if number is None else number))
 

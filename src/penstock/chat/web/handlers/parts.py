@@ -17,7 +17,7 @@ from penstock import events as ev
 from penstock.chat.errors import Invalid
 from penstock.chat.history.entries import AttachedFile
 from penstock.chat.people.rights import may_read
-from penstock.chat.service.service import Sees
+from penstock.chat.service.chats.chat_list import Sees
 from penstock.chat.store.logins import Browser
 from penstock.chat.web.errors import NO_STORE
 from penstock.chat.web.security import BROWSER, is_https, person_of

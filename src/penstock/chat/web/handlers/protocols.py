@@ -8,6 +8,7 @@ from starlette.types import ASGIApp
 
 from penstock.chat.web import schemas
 from penstock.chat.web.api import Api
+from penstock.chat.web.doors import bodies
 from penstock.chat.web.handlers.parts import json_response
 
 
@@ -18,19 +19,19 @@ async def models(api: Api, request: Request) -> Response:
     return json_response(openai_api.models(await api.service.places.agents()))
 
 
-async def complete_chat(api: Api, request: Request, body: schemas.CompletionRequest) -> ASGIApp:
+async def complete_chat(api: Api, request: Request, body: bodies.CompletionRequest) -> ASGIApp:
     """Return a turn as a chat completion of OpenAI's interface."""
     from penstock.chat.web import openai_api
 
     return await openai_api.complete(api.foreign_turns, request, body)
 
 
-async def ui_chat(api: Api, request: Request, body: schemas.UiRequest) -> ASGIApp:
+async def ui_chat(api: Api, request: Request, body: bodies.UiRequest) -> ASGIApp:
     """Return a turn of the default agent as a stream of the AI SDK."""
     return await ui_chat_with(api, request, None, body)
 
 
-async def ui_chat_with(api: Api, request: Request, agent: str | None, body: schemas.UiRequest) -> ASGIApp:
+async def ui_chat_with(api: Api, request: Request, agent: str | None, body: bodies.UiRequest) -> ASGIApp:
     """Return a turn of an agent as a stream of the AI SDK."""
     from penstock.chat.web import ai_sdk_api
 
@@ -51,12 +52,12 @@ async def ui_stop(api: Api, request: Request, foreign: str) -> Response:
     return json_response(schemas.TurnNumbers(await ai_sdk_api.stop(api.foreign_turns, request, foreign)), 202)
 
 
-async def agui_run(api: Api, request: Request, body: schemas.AgUiRequest) -> ASGIApp:
+async def agui_run(api: Api, request: Request, body: bodies.AgUiRequest) -> ASGIApp:
     """Return a turn of the default agent as a run of AG-UI."""
     return await agui_run_with(api, request, None, body)
 
 
-async def agui_run_with(api: Api, request: Request, agent: str | None, body: schemas.AgUiRequest) -> ASGIApp:
+async def agui_run_with(api: Api, request: Request, agent: str | None, body: bodies.AgUiRequest) -> ASGIApp:
     """Return a turn of an agent as a run of AG-UI."""
     from penstock.chat.web import agui_api
 
