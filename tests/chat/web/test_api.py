@@ -438,7 +438,7 @@ def test_what_no_one_may_know_of_a_bug(shared: Gateway, monkeypatch: pytest.Monk
     def fail() -> None:
         raise RuntimeError("a secret")
 
-    monkeypatch.setattr(shared.service, "chats", fail)
+    monkeypatch.setattr(shared.service.chat_list, "all", fail)
     with shared.client() as client:
         answer = client.get("/api/chats")
     assert refused(answer) == (500, "internal_error")
