@@ -38,6 +38,22 @@ def test_a_confined_agent_works_and_resumes(at: Bench) -> None:
     assert "scenario=tools" in again.conversation[-1].body
 
 
+def test_a_conversation_goes_in_and_out(at: Bench) -> None:
+    """A conversation that began unconfined goes on confined, and then unconfined again."""
+    facts = AGENTS[at.target.agent]
+    if not facts.state or str(at.target) in LOSES_YOUNG_SESSIONS:
+        return
+    if "resume" not in facts.routes[at.target.route].supports:
+        return
+    played = play(at, "scenario=text please")
+    for sandbox in ("on", "off"):
+        played = play(at, f"scenario=text please, {sandbox}", session_id=played.result.session_id, sandbox=sandbox)
+        assert played.result.outcome == "ok", (sandbox, played.result.reason, played.run.stderr)
+    body = played.conversation[-1].body
+    assert "scenario=text please, on" in body
+    assert "scenario=text please, off" in body
+
+
 def test_an_agent_reaches_its_model_alone(at: Bench) -> None:
     """With `--network agent` it works as before; its own servers of other kinds are refused, each with a warning."""
     facts = AGENTS[at.target.agent]

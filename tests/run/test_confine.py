@@ -14,6 +14,7 @@ import pytest
 
 from penstock.agents.registry import AGENTS
 from penstock.errors import UsageError
+from penstock.run.apart import copy_missing
 from penstock.run.confine import ToConfine, arguments, machine_problem, view
 from penstock.run.confine import confined as confinement
 from penstock.run.sandbox import Surroundings
@@ -125,16 +126,9 @@ def test_places_that_cannot_be_confined_are_rejected(place: Path) -> None:
         view(str(place / "linked"), str(place / "home"))
 
 
-def test_a_run_of_vibe_leaves_nothing_that_later_runs_obey(place: Path) -> None:
-    """Its conversation is kept; its settings, and the plugins that vibe uses without a check, are as before."""
-    if machine_problem():
-        pytest.skip(machine_problem())
-    vibe = place / "home/.vibe"
-    skill = vibe / "logs/session/plugins/packages/ab/abcd/SKILL.md"
-    skill.parent.mkdir(parents=True)
-    skill.write_text("Write tests.")
-    (vibe / "config.toml").write_text("a = 1")
-    run = ToConfine(
+def of_vibe(place: Path) -> ToConfine:
+    """Return a run of a script in the place of vibe."""
+    return ToConfine(
         agent="vibe",
         facts=AGENTS["vibe"],
         program="/bin/sh",
@@ -144,13 +138,85 @@ def test_a_run_of_vibe_leaves_nothing_that_later_runs_obey(place: Path) -> None:
         allow="all",
         surroundings=Surroundings(caches=str(place / "caches")),
     )
+
+
+def run_confined(run: ToConfine, script: str) -> str:
+    """Run a script in the confinement of a run; return its output."""
+    if machine_problem():
+        pytest.skip(machine_problem())
+    words = confinement(run, "on", is_asked=True).words
+    done = subprocess.run([*words, "/bin/sh", "-c", script], capture_output=True, timeout=60, check=False, text=True)
+    return done.stdout + done.stderr
+
+
+def test_a_run_of_vibe_leaves_nothing_that_later_runs_obey(place: Path) -> None:
+    """Its conversation is kept; its settings, and all of its plugins, are as before: also those that are links."""
+    vibe = place / "home/.vibe"
+    plugins = vibe / "logs/session/plugins"
+    skill, checked = plugins / "packages/ab/abcd/SKILL.md", plugins / "blobs/ef/efgh"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("Write tests.")
+    checked.parent.mkdir(parents=True)
+    checked.hardlink_to(skill)
+    (vibe / "config.toml").write_text("a = 1")
     script = f"""cd {vibe}; echo x >config.toml; mkdir -p skills/bad agents; echo x >skills/bad/SKILL.md; echo x >.env
         cd logs/session; echo said >unified/c
-        echo x >plugins/packages/ab/abcd/SKILL.md; mkdir -p plugins/packages/ef/efgh
+        cat plugins/blobs/ef/efgh; chmod u+w plugins/blobs/ef/efgh; echo x >plugins/blobs/ef/efgh
+        mkdir -p plugins/packages/ab/abcd plugins/packages/ij/ijkl; echo x >plugins/packages/ab/abcd/SKILL.md
         rm -rf plugins/packages; mv plugins moved; ln -s {place}/outside plugins/packages"""
-    words = confinement(run, "on", is_asked=True).words
-    subprocess.run([*words, "/bin/sh", "-c", script], capture_output=True, timeout=60, check=False)
+    assert run_confined(of_vibe(place), script).startswith("Write tests.")
     assert (vibe / "logs/session/unified/c").read_text() == "said\n"
     kept = {path.relative_to(vibe).as_posix() for path in vibe.rglob("*") if not path.is_dir()}
-    assert kept == {"config.toml", "logs/session/unified/c", skill.relative_to(vibe).as_posix()}
+    of_plugins = {path.relative_to(vibe).as_posix() for path in (skill, checked)}
+    assert kept == {"config.toml", "logs/session/unified/c", *of_plugins}
     assert (skill.read_text(), (vibe / "config.toml").read_text()) == ("Write tests.", "a = 1")
+
+
+def test_a_directory_apart_is_one_file_system(place: Path) -> None:
+    """Files can be linked from one of its directories to another, and the next confined run finds them."""
+    script = f"""cd {place}/home/.vibe/logs/session/plugins; mkdir tmp blobs packages; echo a >tmp/a
+        ln tmp/a blobs/a; ln blobs/a packages/a; stat -c %h packages/a"""
+    run = of_vibe(place)
+    assert run_confined(run, script) == "3\n"
+    assert run_confined(run, f"cat {place}/home/.vibe/logs/session/plugins/*/*") == "a\na\na\n"
+    assert list((place / "home/.vibe/logs/session/plugins").rglob("*")) == []
+
+
+def test_state_that_is_kept_is_one_file_system() -> None:
+    """An agent may rename and link within its home, so no two directories of it that are kept are separate mounts."""
+    for name, facts in AGENTS.items():
+        kept = [(it.path, it.variable) for it in facts.state if it.writes == "kept"]
+        assert len(kept) == len(set(kept)), name
+        assert all(it.copied == () or it.writes == "apart" for it in facts.state), name
+
+
+def test_a_copy_follows_no_link_and_stops_at_no_obstacle(tmp_path: Path) -> None:
+    """A confined run has put links, files and locked directories in the way: nothing outside is written."""
+    source, target, outside = tmp_path / "source", tmp_path / "apart/blobs", tmp_path / "outside"
+    for name in ("aa/1", "bb/2", "cc/3", "dd/4", "ee/5"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text(name)
+    (source / "ee/link").symlink_to(tmp_path)
+    os.mkfifo(source / "ee/pipe")
+    outside.mkdir()
+    target.mkdir(parents=True)
+    (target / "aa").symlink_to(outside)
+    (target / "bb").write_text("a file")
+    (target / "cc").mkdir()
+    (target / "cc/3").symlink_to(outside / "3")
+    (target / "dd").mkdir(mode=0)
+    copy_missing(str(source), str(target))
+    assert list(outside.iterdir()) == []
+    assert (target / "bb").read_text() == "a file"
+    assert (target / "cc/3").is_symlink()
+    (target / "dd").chmod(0o700)
+    assert [(path.name, path.read_text()) for path in (target / "ee").iterdir()] == [("5", "ee/5")]
+    (source / "ee/5").chmod(0o400)
+    (target / "ee/5").write_text("kept")
+    copy_missing(str(source), str(target))
+    assert (target / "ee/5").read_text() == "kept"
+    copy_missing(str(source / "none"), str(target))
+    shutil.rmtree(target)
+    target.symlink_to(outside)
+    copy_missing(str(source), str(target))
+    assert list(outside.iterdir()) == []

@@ -218,8 +218,11 @@ class StateFolder(msgspec.Struct, frozen=True):
     caches: tuple[str, ...] = ()
     """Patterns of the settings that the agent itself writes anew whenever they are missing. A file of these that a
     confined run has made is removed after it, without a warning."""
-    is_kept: bool = True
-    """What a confined run writes there stays. Else it is gone afterwards, and only the settings are shown."""
+    writes: Literal["kept", "lost", "apart"] = "kept"
+    """Fate of what a confined run writes there: it stays; it is gone afterwards, and only the settings are shown; or it
+    is in a directory of the run's caches, which no run outside reads."""
+    copied: tuple[str, ...] = ()
+    """Subdirectories whose files are copied into the directory apart, if they are missing there."""
 
 
 class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from penstock.agents.registry import AGENTS
 from penstock.config.data import data_path
 from penstock.errors import UsageError, shown
 from penstock.run import children
+from penstock.run.apart import copy_missing
 from penstock.run.network import Network, reach_of
 from penstock.run.planted import watched
 from penstock.run.sandbox import Confinement, Mode, Surroundings
@@ -245,24 +246,28 @@ def _kept_folders(run: ToConfine) -> list[tuple[str, StateFolder]]:
     """Return the directories of the agent's state that outlast the run, by their real paths."""
     home = run.env.get("HOME") or os.path.expanduser("~")
     folders = run.facts.state if run.facts is not None else ()
-    return [(os.path.realpath(_place(it, run.env, home, run.cwd)), it) for it in folders if it.is_kept]
+    return [(os.path.realpath(_place(it, run.env, home, run.cwd)), it) for it in folders if it.writes == "kept"]
 
 
 def _view_of(run: ToConfine, hidden: Iterable[str]) -> View:
     facts, env, cwd = run.facts, run.env, run.cwd
+    folders = facts.state if facts is not None else ()
     if facts is not None and not facts.state and facts.default.program:
         known = ", ".join(name for name, entry in AGENTS.items() if entry.state)
         raise UsageError(f"{run.agent} cannot be confined: its directories are unknown", expected=f"one of {known}")
     home = env.get("HOME") or os.path.expanduser("~")
-    state, settings = _state(facts.state if facts is not None else (), env, home, cwd)
+    state, settings = _state(folders, env, home, cwd)
     view(cwd, home, state=state)  # before a directory is made
-    for path in (*state, *_missing_folders(facts, env, home, cwd)):
+    apart = [(it, os.path.realpath(_place(it, env, home, cwd))) for it in folders if it.writes == "apart"]
+    for path in (*state, *_missing_folders(folders, env, home, cwd), *(path for _, path in apart)):
         os.makedirs(path, mode=0o700, exist_ok=True)
-    state, settings = _state(facts.state if facts is not None else (), env, home, cwd)
+    state, settings = _state(folders, env, home, cwd)
     around = run.surroundings
     places = [os.path.realpath(path) for path in (cwd, *around.writable)]
     seen = (*_programs(run.program, env), *_toolchains(home), *run.files, os.path.realpath("/etc/resolv.conf"))
     visible = [path for path in seen if not any(_is_below(os.path.realpath(path), place) for place in places)]
+    key = hashlib.sha256(os.fsencode(places[-1])).hexdigest()[:16]
+    separate = os.path.join(around.caches or str(data_path() / "caches"), key)
     return view(
         cwd,
         home,
@@ -271,16 +276,16 @@ def _view_of(run: ToConfine, hidden: Iterable[str]) -> View:
         settings=settings,
         hidden=[*hidden, *around.covered],
         more=around.writable,
-        caches=_caches(around.caches or str(data_path() / "caches"), places[-1], home),
+        caches=[*_caches(separate, home), *_apart(separate, run.agent, apart)],
         is_writable=run.allow != "read",
         has_network=run.network == "all",
     )
 
 
-def _missing_folders(facts: AgentFacts | None, env: Mapping[str, str], home: str, cwd: str) -> Iterable[str]:
+def _missing_folders(folders: Iterable[StateFolder], env: Mapping[str, str], home: str, cwd: str) -> Iterable[str]:
     """Return directories of settings that are missing: they are made, since only what is there can be read-only."""
-    for folder in facts.state if facts is not None else ():
-        if folder.is_kept:
+    for folder in folders:
+        if folder.writes == "kept":
             place = _place(folder, env, home, cwd)
             yield from (os.path.join(place, name) for name in folder.settings if name in MADE)
 
@@ -289,14 +294,25 @@ def _toolchains(home: str) -> Iterable[str]:
     return (os.path.join(home, name) for name in TOOLCHAINS)
 
 
-def _caches(folder: str, place: str, home: str) -> list[tuple[str, str]]:
+def _caches(separate: str, home: str) -> list[tuple[str, str]]:
     """Make the caches of a working directory; return them with the paths in whose place they are."""
-    key = hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
     pairs = []
     for name in CACHES:
-        made = os.path.join(folder, key, name.replace("/", "-").lstrip("."))
+        made = os.path.join(separate, name.replace("/", "-").lstrip("."))
         os.makedirs(made, mode=0o700, exist_ok=True)
         pairs.append((made, os.path.join(os.path.realpath(home), name)))
+    return pairs
+
+
+def _apart(separate: str, agent: str, folders: Iterable[tuple[StateFolder, str]]) -> list[tuple[str, str]]:
+    """Make the directories apart of an agent's state; return them with the paths in whose place they are."""
+    pairs = []
+    for folder, path in folders:
+        made = os.path.join(separate, f"{agent}-{folder.below.replace('/', '-')}")
+        os.makedirs(made, mode=0o700, exist_ok=True)
+        for name in folder.copied:
+            copy_missing(os.path.join(path, name), os.path.join(made, name))
+        pairs.append((made, path))
     return pairs
 
 
@@ -334,7 +350,7 @@ def _state(folders: Iterable[StateFolder], env: Mapping[str, str], home: str, cw
     state, settings = [], []
     for folder in folders:
         path = _place(folder, env, home, cwd)
-        if folder.is_kept:
+        if folder.writes == "kept":
             state.append(path)
         for pattern in folder.settings:
             settings += glob.glob(os.path.join(glob.escape(path), pattern))

@@ -74,6 +74,6 @@ FACTS = AgentFacts(
     state=(
         StateFolder(".local/share", "XDG_DATA_HOME", "goose"),
         StateFolder(".local/state", "XDG_STATE_HOME", "goose"),
-        StateFolder(".config", "XDG_CONFIG_HOME", "goose", settings=("*",), is_kept=False),
+        StateFolder(".config", "XDG_CONFIG_HOME", "goose", settings=("*",), writes="lost"),
     ),
 )

@@ -121,6 +121,6 @@ FACTS = AgentFacts(
     state=(
         StateFolder(".local/share", "XDG_DATA_HOME", "opencode", settings=("bin",)),
         StateFolder(".local/state", "XDG_STATE_HOME", "opencode"),
-        StateFolder(".config", "XDG_CONFIG_HOME", "opencode", settings=("*",), is_kept=False),
+        StateFolder(".config", "XDG_CONFIG_HOME", "opencode", settings=("*",), writes="lost"),
     ),
 )

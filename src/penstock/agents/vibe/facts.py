@@ -6,7 +6,7 @@ from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, KindSource, 
 from penstock.agents._permissions import ACP, own_settings
 from penstock.agents._project_files import AGENTS_MD, SKILLS, ProjectFiles
 
-_CHECKED = ("plugins/blobs", "plugins/manifests")
+_PLUGINS = "logs/session/plugins"
 
 _PATTERNS = (("session/update/", r'session_update="([a-z_]{1,80})"'),)
 
@@ -44,10 +44,11 @@ FACTS = AgentFacts(
         answer_id=r"(?:assistant|reasoning)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})",
     ),
     project_files=ProjectFiles(starts=(".vibe", SKILLS), instructs=(AGENTS_MD,)),
-    # A conversation needs the plugins with which it began. Its blobs and manifests are checked whenever they are read;
-    # the packages that are made of them are not, so a run leaves none.
+    # A conversation needs the plugins with which it began. vibe runs those that it has unpacked without a check, and
+    # their files are links to the ones that it has checked: a confined run that writes any of them plants a program.
     state=(
-        *(StateFolder(".vibe", "VIBE_HOME", f"logs/session/{it}") for it in ("unified", *_CHECKED)),
-        StateFolder(".vibe", "VIBE_HOME", settings=("[!l]*", ".env"), is_kept=False),
+        StateFolder(".vibe", "VIBE_HOME", "logs/session/unified"),
+        StateFolder(".vibe", "VIBE_HOME", _PLUGINS, writes="apart", copied=("blobs", "manifests")),
+        StateFolder(".vibe", "VIBE_HOME", settings=("[!l]*", ".env"), writes="lost"),
     ),
 )
