@@ -1,4 +1,6 @@
-// The official client of MCP for JavaScript, with `penstock mcp`: node mcp_client.mjs FOLDER CALLS COMMAND…
+// The official client of MCP for JavaScript, with `penstock mcp`: node mcp_client.mjs FOLDER FILE COMMAND…, where
+// FILE has the calls of `ask_agent`, as JSON.
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
@@ -13,7 +15,7 @@ const transport = new StdioClientTransport({ command, args, env: process.env });
 await client.connect(transport);
 const tools = (await client.listTools()).tools.map(({ name }) => name).sort();
 const results = [];
-for (const call of JSON.parse(calls)) {
+for (const call of JSON.parse(readFileSync(calls))) {
   let progress = 0;
   const onprogress = () => (progress += 1);
   const result = await client.callTool({ name: "ask_agent", arguments: call }, undefined, { onprogress, timeout: 300_000 });

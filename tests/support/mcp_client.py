@@ -2,13 +2,14 @@
 
     mcp_client.py FOLDER MODE CALLS COMMAND…
 
-CALLS are those of `ask_agent`, as JSON; the output is a line of JSON about all of them.
+CALLS is a file with those of `ask_agent`, as JSON; the output is a line of JSON about all of them.
 """
 
 import asyncio
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, sys.argv[1])
@@ -36,4 +37,4 @@ async def main(mode: Any, calls: list[dict[str, Any]], command: list[str]) -> No
     sys.stdout.write(json.dumps({"version": version, "tools": tools, "results": results}) + "\n")
 
 
-asyncio.run(main(sys.argv[2], json.loads(sys.argv[3]), sys.argv[4:]))
+asyncio.run(main(sys.argv[2], json.loads(Path(sys.argv[3]).read_bytes()), sys.argv[4:]))

@@ -42,3 +42,16 @@ def first_question(rows: list[Numbered]) -> ev.QuestionAsked | None:
     """The first question that the run waits for."""
     asked = (row.what for row in rows if isinstance(row.what, ev.QuestionAsked) and row.what.blocking)
     return next(asked, None)
+
+
+def known(rows: list[Numbered]) -> int:
+    """The number of entries before the one with which the end of the turn may be known."""
+    return next(at for at, row in enumerate(rows) if isinstance(row.what, ev.Replied | ev.RunEnded))
+
+
+def short_ones(recordings: list[Recording], number: int) -> dict[str, list[Numbered]]:
+    """The turns of this many short recordings of all agents, by their names; the first one asks for a permission."""
+    asking = next(it for it in recordings if it.name == "claude-server/edit_allow")
+    found = {it.name: rows for it in recordings if 8 < len(rows := entries_of(it)) < 120}
+    step = len(found) // number
+    return {asking.name: entries_of(asking), **dict([*found.items()][::step][: number - 1])}

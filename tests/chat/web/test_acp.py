@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import socket
 import sys
 import threading
 from base64 import b64encode
@@ -23,6 +24,7 @@ from waiting import until
 
 from penstock.cli.serve import hidden
 from penstock.cli.stdio.link import TurnStep
+from penstock.cli.stdio.peer import Peer
 
 MORE = f"""
 [agents.failing]
@@ -668,3 +670,13 @@ def test_a_hidden_server_ends_when_it_is_idle(own: Callable[..., Gateway], monke
         one.post(f"/api/chats/{chat}/stop", json={})
     keeping.result(SECONDS)
     gateway.close()
+
+
+def test_a_client_that_is_killed_has_gone() -> None:
+    """An editor whose pipes are sockets leaves bytes unread: this ends the program without an error."""
+    ours, its = socket.socketpair()
+    with ours:
+        peer = Peer(ours.fileno(), ours.fileno(), lambda *_: dict, lambda *_: None)
+        peer.notify("session/update", {})
+        its.close()
+        peer.serve()

@@ -18,10 +18,11 @@ from typing import Any
 import acp
 import pytest
 from acp import helpers, schema
+from acp_played_clients import PACKAGE
 from npm_packages import installed
 from pictures import png
 from serve_process import Serve
-from served import AGENTS, RECORDINGS, SECONDS, TESTS, held_and_asking
+from served import AGENTS, RECORDINGS, TESTS, held_and_asking
 from waiting import until
 
 from penstock.cli.serve.serving import find
@@ -29,6 +30,9 @@ from penstock.errors import UsageError
 from penstock.run.locks import holder
 
 pytestmark = pytest.mark.slow
+
+SECONDS = 300.0
+"""Timeout in seconds for what a client does, with the start of a server."""
 
 REPLY: str = json.loads((RECORDINGS / "thinktools" / "expected.json").read_text("utf-8"))["reply"]
 
@@ -170,8 +174,13 @@ def test_two_editors_share_one_hidden_server(machine: Machine) -> None:
         for _ in range(4)
     ]
     for one in started:
-        out, _ = one.communicate(lines, timeout=SECONDS)
-        assert json.loads(out)["result"] == {"sessions": []}
+        assert one.stdin is not None
+        one.stdin.write(lines)
+        one.stdin.flush()
+    for one in started:
+        assert one.stdout is not None
+        assert json.loads(one.stdout.readline())["result"] == {"sessions": []}
+        one.communicate(timeout=SECONDS)
     found = find(machine.data)
     assert found.path == str(machine.data / "acp.sock")
     until(lambda: os.stat(str(found.path)).st_mode & 0o777 == 0o600)
@@ -248,22 +257,16 @@ def test_the_official_client_for_python(machine: Machine) -> None:
     assert (b64decode(shown[1].data), shown[2].text) == (png(), "\n[a.py]")
 
 
-VERSION = "2.4.0"
 PROGRAM = TESTS / "support" / "acp_client.mjs"
 
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm")
 def test_the_official_client_for_javascript(machine: Machine) -> None:
     """It sends a picture, gets the reply, the title and the reason to stop, and the same when it loads the session."""
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock" / "npm"
-    folder = root / f"acp@{VERSION}"
-    if not folder.exists():
-        words = ["npm", "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--ignore-scripts"]
-        subprocess.run([*words, f"@agentclientprotocol/sdk@{VERSION}"], check=True, capture_output=True, timeout=300)
     picture = machine.folder / "shot.png"
     picture.write_bytes(png())
-    words = ["node", str(PROGRAM), str(folder), str(machine.root), str(picture), *machine.words()]
-    done = subprocess.run(words, capture_output=True, text=True, env=machine.env, timeout=60, check=False)
+    words = ["node", str(PROGRAM), str(installed(PACKAGE)), str(machine.root), str(picture), *machine.words()]
+    done = subprocess.run(words, capture_output=True, text=True, env=machine.env, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["result"]["stopReason"] == "end_turn"

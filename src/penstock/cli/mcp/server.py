@@ -333,9 +333,10 @@ class ToolServer:
         facts |= {"state": "ended", "outcome": ended.outcome}
         facts |= {"usage": msgspec.to_builtins(fold.usage)} if fold.usage is not None else {}
         failure = failure_text(ended)
-        if failure is None and ended.outcome != "ok":
+        if ended.outcome == "cancelled":
             failure = ended.reason or "the turn was stopped"
-        text = "\n\n".join(filter(None, (ended.message, failure and f"[{failure}]")))
+        remark = failure or (ended.reason if ended.outcome == "empty" else None)
+        text = "\n\n".join(filter(None, (ended.message, remark and f"[{remark}]")))
         return {**_said(text or "(no reply)"), "structuredContent": facts, "isError": failure is not None}
 
     def _follow(self, chat: str, turn: int, fold: TurnFold, call: Call, end: float | None, *, stops: bool) -> str:

@@ -139,7 +139,7 @@ class Peer:
         """Yield the lines. Of one that is too long, nothing but its beginning is kept."""
         rest = bytearray()
         long: LongLine | None = None
-        while data := os.read(self._source, READ_BYTES):
+        while data := self._read():
             *lines, last = data.split(b"\n")
             for line in lines:
                 rest += line
@@ -154,6 +154,13 @@ class Peer:
                 rest.clear()
         if long is not None or rest:
             yield long or bytes(rest)
+
+    def _read(self) -> bytes:
+        """Return the next bytes of the client; none if it has gone, also as a socket reports it: by an error."""
+        try:
+            return os.read(self._source, READ_BYTES)
+        except ConnectionError:
+            return b""
 
     def _handle(self, line: bytes) -> None:
         try:
