@@ -42,7 +42,7 @@ class UnknownKind(msgspec.Struct):
 
     name: str
     warns: bool
-    """Because of its name, a run would warn of it at any place."""
+    """True if its name alone makes a run warn of it."""
 
 
 class Scan(msgspec.Struct):

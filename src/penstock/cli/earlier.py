@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.config.settings import Config
 
 AT_ONCE = 1e9
-"""Speed of a replay without pauses, even for a run of years."""
+"""Speed of a replay that has no pauses, even if the run took years."""
 
 
 class EarlierRun(msgspec.Struct):

@@ -17,13 +17,13 @@ from penstock.events import Event, ToolCalled, ToolReturned
 from penstock.sinks.sanitize import clean, clean_line
 
 MAX_FAILED_CALLS = 20
-"""Last calls that failed and are in the report; the log has all of them."""
+"""Number of failed calls in the report, the last ones; the log has all of them."""
 
 MAX_OUTPUT_LINES = 10
-"""Last lines of output that each of them has."""
+"""Number of last lines of the output of each of these calls."""
 
 MAX_REPLY_CHARS = 100_000
-"""Characters of a reply that are in the report: CI services reject or cut large files."""
+"""Maximum characters of a reply in the report: CI services reject or cut large files."""
 
 _NOT_XML = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -72,7 +72,7 @@ def check_place(file: str) -> None:
 
 
 def _problem_of(file: str) -> str:
-    """Return why a file cannot have a report, as a phrase; "" if it can."""
+    """Return why no report can be written to a file, as a phrase; "" if one can."""
     if not file or "\0" in file:
         return "is no file"
     path = Path(file)

@@ -28,7 +28,7 @@ def command(args: Sequence[str]) -> int:
     """Run `penstock link` and return the exit status.
 
     Raises:
-        UsageError: nobody can have this name, no server is running, or its token cannot be read or is different.
+        UsageError: the name is not valid, no server is running, or its token cannot be read or is different.
         TransportError: the server does not answer.
     """
     options = LinkOptions(**vars(parser().parse(args)))

@@ -1,4 +1,4 @@
-"""`penstock people`: says who besides the owner may use the server on this machine, and what each may do."""
+"""`penstock people`: lists and changes who besides the owner may use the server, and what each may do."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PeopleOptions(ServerOptions):
     name: str | None
     role: Role | None
     max_runs: int | None
-    """Limit; 0 if it is to be taken away."""
+    """New limit; 0 removes it."""
     max_cost_per_day: float | None
     """As `max_runs`."""
 
@@ -134,7 +134,7 @@ def _changed(person: Person, options: PeopleOptions) -> Person:
 
 
 def _limited(limit: Callable[[str], T], word: str) -> T | Literal[0]:
-    """Return a limit; 0 for the word that takes it away."""
+    """Return a limit; 0 for the word that removes it."""
     return 0 if word == "none" else limit(word)
 
 

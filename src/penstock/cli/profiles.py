@@ -87,7 +87,7 @@ def check_trust(one: Profile, config: Config, agents: Mapping[str, object]) -> N
 
 
 def distrusted(one: Profile, key: str, value: Any, config: Config, agents: Mapping[str, object]) -> str:
-    """Return what a key of a project's profile does that needs trust, in words; "" if it needs none."""
+    """Return in words why a key of a project's profile needs trust; "" if it needs none."""
     plain = key.partition(".")[0]
     if plain not in FREE:
         return f"sets {key} of the profile {one.name}"

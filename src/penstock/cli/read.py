@@ -72,7 +72,7 @@ def _options(args: list[str]) -> ReadOptions:
     options.files = options.files or ["-"]
     if len(options.files) > 1:
         if options.label:
-            made.error("--label names one input; several are called after their files")
+            made.error("--label names one input; several are named after their files")
         if options.to == "chunks":
             made.error("--to chunks reads one input, as chunks do not say whose they are; --to ndjson does")
     return options

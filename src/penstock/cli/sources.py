@@ -19,7 +19,7 @@ from penstock.errors import UsageError
 from penstock.run.queues import MAX_WAITING_BYTES, READ_BYTES
 
 FOLLOW_POLL_SECONDS = 0.1
-"""Seconds between two checks of a followed file: too short for a user to notice."""
+"""Seconds between two checks of a followed file: a user does not notice them."""
 FOLLOW_QUIET_SECONDS = 2.0
 """Seconds without new data after which a followed file has ended, if its run has replied."""
 
@@ -185,8 +185,8 @@ RECORDED = "input"
 def labels(names: list[str]) -> list[str | None]:
     """Return short labels for several inputs.
 
-    The label is a file's stem. If stems are equal, it has as many folders too as tell the files apart; what all files
-    of recordings are called is left out. It is None for an input without a useful name (stdin, `/dev/fd/63`), which is
+    The label is a file's stem. If stems are equal, folders are added until the labels differ; the common name of the
+    files of recordings is left out. It is None for an input without a useful name (stdin, `/dev/fd/63`), which is
     named after its agent.
     """
     paths = [os.path.splitext(name)[0].split("/") for name in names if not _nameless(name)]

@@ -93,7 +93,7 @@ def _branch_of(work: TreeWork) -> str:
 
 
 def _notify_unsaved(work: TreeWork) -> None:
-    """Say what of a tree is not in its branch."""
+    """Write which files of a tree are not in its branch."""
     if work.record is None:
         return
     status = status_of(home_of(data_path(), work.record.name))

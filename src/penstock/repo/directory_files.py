@@ -42,7 +42,7 @@ class DirectoryFiles:
 
 
 def matching(paths: Iterable[str], typed: str) -> list[str]:
-    """Return the paths that contain what is typed: those that begin with it first, then those whose names do."""
+    """Return the paths that contain the typed text: first those that begin with it, then those whose file names do."""
     wanted = typed.lower()
     ranked = []
     for path in paths:

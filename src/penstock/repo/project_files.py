@@ -125,7 +125,7 @@ class ProjectRules:
         self._shapes: dict[tuple[str, ...], Kind] = {}
         self._beginnings: dict[tuple[str, ...], Kind] = {}
         kinds: tuple[tuple[Collection[str], Kind], ...] = ((instructs, "instructs"), (starts, "starts"))
-        for patterns, kind in kinds:  # what is both starts something
+        for patterns, kind in kinds:  # a file of both kinds counts as one that starts something
             for pattern in patterns:
                 parts = tuple(folded(part) for part in pattern.split("/"))
                 has_signs = any(sign in pattern for sign in "*?[")
@@ -233,7 +233,7 @@ def keep(
         more = [(path, kind) for path, kind in more if targets.get(path) not in ("starts", kind)]
         if not more:
             break
-        targets |= dict(sorted(more, key=lambda it: it[1]))  # `starts` is last, as it prevails
+        targets |= dict(sorted(more, key=lambda it: it[1]))  # `starts` is last, since it has precedence
     return KeptFiles(
         {
             _quoted(one.path): _keep(top, one, folder, tracked is None or one.path in tracked)

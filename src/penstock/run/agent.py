@@ -66,7 +66,7 @@ class PromptOptions(TurnOptions, total=False):
 
 
 _OWN_OPTIONS = ("command", "adapter", "label", "number")
-"""Options of one agent that those which take over do not have."""
+"""Options of the first agent alone, which the agents that take over do not get."""
 
 
 class Agent:

@@ -1,6 +1,6 @@
 """Commands that a person allowed for the rest of a session. They are kept in this process, and written nowhere.
 
-`rule_of` describes such a command for who keeps it longer: a chat with its rules.
+`rule_of` describes such a command for a caller that keeps it longer, such as a chat with its rules.
 """
 
 from __future__ import annotations

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from penstock.sinks.spans import RunSpans
 
 MAX_WAITING = 100
-"""Runs that wait to be sent; one more is dropped. A collector may be away for hours, and memory is bounded."""
+"""Maximum number of runs that wait to be sent; further ones are dropped. A collector may be away for hours."""
 
 TIMEOUT_VARIABLE = "OTEL_EXPORTER_OTLP_TIMEOUT"
-"""Variable with the seconds that both of these limits are then."""
+"""Environment variable that replaces both of the following limits, in seconds."""
 
 FINISH_SECONDS = 2.0
 """Seconds for which the end of a command waits until all is sent."""
@@ -53,7 +53,7 @@ class TelemetryOptions(msgspec.Struct, frozen=True):
     with_content: bool = False
     """True if prompts, replies, and the arguments and results of tools are sent too."""
     parent: TraceContext | None = None
-    """Trace below which a run belongs that has none of its own."""
+    """Trace of the runs that have none of their own."""
     traces: bool = True
     metrics: bool = True
 
@@ -69,7 +69,7 @@ class RunTelemetry:
         self._is_over = False
 
     def take(self, events: Sequence[Event]) -> None:
-        """Add the next events. This never raises: what it is for is less important than the run."""
+        """Add the next events. This never raises: the run is more important than its spans."""
         if self._is_over:
             return
         try:

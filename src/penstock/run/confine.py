@@ -295,7 +295,7 @@ def _toolchains(home: str) -> Iterable[str]:
 
 
 def _caches(separate: str, home: str) -> list[tuple[str, str]]:
-    """Make the caches of a working directory; return them with the paths in whose place they are."""
+    """Make the caches of a working directory; return each with the path that it replaces in the run."""
     pairs = []
     for name in CACHES:
         made = os.path.join(separate, name.replace("/", "-").lstrip("."))

@@ -1,4 +1,4 @@
-"""NextStep of the agent after a failure: again the same one, the next of a chain, later, or none. Pure rules.
+"""Next step after a failure of an agent: again the same one, the next of a chain, later, or none. Pure rules.
 
 A limit that resets closes an agent until then, and the chain goes back to an earlier agent once that is open again.
 A passing failure is retried with the same agent, after minutes at most. Everything else is the run's own failure and
@@ -27,15 +27,15 @@ FIRST_WAIT_MS = 5_000
 """Milliseconds before the first retry; each further one waits twice as long."""
 
 MAX_WAIT_MS = 300_000
-"""Milliseconds between two retries at most."""
+"""Maximum milliseconds between two retries."""
 
 UNKNOWN_RESET_MS = 3_600_000
-"""Milliseconds for which an agent is closed whose limit resets at an unknown time."""
+"""Milliseconds for which an agent is closed if the time at which its limit resets is unknown."""
 
 
 PAST_RESET_MS = 60_000
-"""Milliseconds for which an agent is closed whose limit has reset already, as it says: its clock may be another one,
-and without a pause it would be started again and again."""
+"""Milliseconds for which an agent is closed if it reports a reset in the past: its clock may differ from this one, and
+without a pause it would be started again and again."""
 
 
 class Chain(msgspec.Struct, frozen=True):

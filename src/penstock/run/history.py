@@ -119,7 +119,7 @@ class History:
     def runs(self) -> list[RunRecord]:
         """Return the runs, the oldest first. Lines that cannot be read are skipped.
 
-        Of a run whose first line is missing, the agent is "": it was cleared, or is before what is read.
+        The agent is "" if the first line of a run is missing: it was cleared, or lies before the part that is read.
 
         Raises:
             OSError: the file exists and cannot be read.

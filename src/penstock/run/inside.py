@@ -52,7 +52,7 @@ def own_depth() -> int:
 def depth_of_peer(pid: int) -> int:
     """Return the depth of a process that has connected to a Unix socket, as `own_depth`.
 
-    One that has ended while its connection lives hides who it was, so it is `MAX_DEPTH`.
+    It is `MAX_DEPTH` for one that has ended while its connection is open: nothing shows any more what started it.
     """
     if not os.path.exists(f"/proc/{pid}"):
         return MAX_DEPTH if os.path.exists("/proc/self") else 0

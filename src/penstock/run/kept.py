@@ -25,9 +25,9 @@ from penstock.run.recording import INPUT, META, SENT, SENT_TIMES, STDERR, TIMES,
 FOLDER_NAME = "recordings"
 
 MAX_BYTES = 200 * 1000 * 1000
-"""Bytes of all recordings: some thousand runs, and little on a disk of today."""
+"""Maximum bytes of all recordings: some thousand runs, and a small part of a disk."""
 MAX_RUN_BYTES = 50 * 1000 * 1000
-"""Bytes of the input and output of one run, so that it leaves space for others."""
+"""Maximum bytes of the input and output of one run, so that there is space for others."""
 MAX_RUNS = 2000
 """Number of recordings. All of them are looked at in each run, in about 50 ms beside the agent's start."""
 

@@ -184,7 +184,7 @@ def _confinement(
 def _has_next_turn(agent: str, route: str, request: Request) -> bool:
     """Return whether each result of a tool is followed by another turn.
 
-    It need not be with a schema, since some agents reply by a tool; and an agent with a limit of its own knows best.
+    With a schema it may not be: some agents reply by a tool. If an agent has a limit of its own, that one counts.
     """
     facts = registry.AGENTS.get(agent.partition("/")[0])
     known = facts.routes.get(route) if facts is not None else None

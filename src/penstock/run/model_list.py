@@ -22,7 +22,7 @@ from penstock.run.process import stdout_of
 from penstock.run.spec import RunSpec
 
 ASK_SECONDS = 20.0
-"""Seconds for a list in a server: an agent that fetches its list needs some 14 at its first start."""
+"""Timeout in seconds of a list for a server: an agent that fetches its list needs some 14 at its first start."""
 MAX_BYTES = 4 * 1024 * 1024
 """Bytes of a list: one with the instructions of each model has almost 1 MB."""
 FOLDER = "models"

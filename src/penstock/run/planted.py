@@ -145,7 +145,7 @@ def put_aside(data: str, place: Watched) -> list[str]:
     said = []
     for path in new:
         if (path in caches and _removed(path, os.unlink)) or (path != git and _removed(path, os.rmdir)):
-            continue  # an empty directory tells later runs nothing
+            continue  # an empty directory has no effect on later runs
         folder = os.path.join(data, ASIDE, uuid.uuid4().hex[:8])
         os.makedirs(folder, mode=0o700, exist_ok=True)
         target = os.path.join(folder, os.path.basename(path))

@@ -30,18 +30,18 @@ HEAD_BYTES = 64 * 1024
 HEAD_SECONDS = 30.0
 """Seconds for the head of a request, and for each attempt to connect outside."""
 RETRY_SECONDS = 0.1
-"""Seconds after which a connection is accepted for which there was no descriptor."""
+"""Seconds between two attempts to accept a connection while no descriptor is free."""
 PIECE_BYTES = 64 * 1024
 MAX_CONNECTIONS = 64
 """Connections at once: each takes two of this program's descriptors. Others wait."""
 MAX_REFUSED = 50
 """Addresses whose denial is reported, each once."""
 CLOSE_SECONDS = 2.0
-"""Seconds that `close` waits for the thread, which needs none of them unless the machine is very busy."""
+"""Seconds that `close` waits for the thread, which ends at once unless the machine is very busy."""
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _REASONS = {400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway"}
 _OWN_FIELDS = (b"host", b"connection", b"keep-alive", b"upgrade")
-"""Fields of a plain request that the proxy sets or ends, besides those that begin with `proxy-`."""
+"""Headers of a plain request that the proxy replaces or removes, besides those that begin with `proxy-`."""
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

@@ -41,7 +41,7 @@ class Retries:
         self._made = 0
         self._session_id: str | None = None
         self._is_refused = False
-        self._allowing: dict[str, set[str]] = {}  # options that allow, of each permission that was asked for
+        self._allowing: dict[str, set[str]] = {}  # by question, its options that allow
         self._cost: float | None = None
         self._rounds = 0
         self._tokens: int | None = None

@@ -102,7 +102,7 @@ class Run:
         """Function that returns whether the `rule_of` this id allows a command without a question; set it before the
         start. It is called by another thread."""
         self.retries_itself: bool = True
-        """Whether a retry continues this run. Set it to False before the start to make it with `next_attempt`."""
+        """Whether the run begins its retries itself. Set it to False before the start to use `next_attempt`."""
         self._launch = launch
         self._spec = spec
         self._retrying = retrying

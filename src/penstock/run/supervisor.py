@@ -54,8 +54,8 @@ STDERR_LINES = 8
 STDERR_CHARS = 2000
 """Maximum number of characters of stderr in the reason for a failure."""
 OPENING = (RunStarted, MessageStarted, BlockStarted)
-"""Events after which reading does not pause, as after none (a request of a protocol, a part of a long line): the first
-text that follows is what a person waits for."""
+"""Types of the events after which reading does not pause: a person waits for the first text that follows. Nor does it
+pause after bytes without an event, such as a request of a protocol or a part of a long line."""
 LONGEST_WAIT_SECONDS = 3600.0
 """Seconds of one wait: a time limit may be longer than a selector can wait."""
 

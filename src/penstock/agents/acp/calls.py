@@ -23,7 +23,7 @@ from penstock.events import Change, ToolKind
 from penstock.updates import Text, ToolCall, ToolReturn, Update
 
 MAX_CALLS = 1024
-"""Number of open calls, and of ended ones that are remembered. The end of a call beyond it is never emitted."""
+"""Maximum number of open calls, and of ended ones that are remembered. The end of a further call is never emitted."""
 
 NO_QUIRKS = AcpQuirks(called="")
 """Quirks of an unknown agent."""
@@ -42,7 +42,7 @@ _KINDS: dict[str, ToolKind] = {
 }
 _CHANGING = frozenset({"edit", "delete", "move"})
 _PATCH_TOOLS = frozenset({"apply_patch", "editor"})
-"""Tools for edits that some agents do not mark with the kind."""
+"""Tools that edit files, though some agents report no kind for them."""
 _PATCHED = ("name", "title", "kind", "status", "content", "rawInput", "rawOutput", "locations")
 _NAMES_PATH = re.compile(r"path|^(?:file|filename|fileName|source|destination|target|from|to)$", re.IGNORECASE)
 """Keys of an input whose value is a path."""
@@ -244,7 +244,7 @@ def changes_asked(call: AcpCall, patch: dict[str, Any]) -> list[Change] | None:
 
 
 def paths_asked(call: AcpCall, patch: dict[str, Any]) -> list[str]:
-    """Return the paths of all files that a call for which a permission is asked names."""
+    """Return the paths of all files that a call names, for which a permission is asked."""
     found = [path for change in changes_asked(call, patch) or () for path in (change.path, change.to) if path]
     for fields in (call.fields, patch):
         found += [text_of(as_dict(place).get("path")) for place in as_list(fields.get("locations"))]
@@ -349,7 +349,7 @@ def _returned(call: AcpCall, failed: bool, quirks: AcpQuirks) -> ToolReturn:
     skipped = quirks.skipped != "" and raw is None and re.match(quirks.skipped, _content(call)) is not None
     failed = failed or skipped or _reports_failure(raw)
     found = None
-    if call.edits and not failed:  # an input may come after the call was announced, and be all that shows the change
+    if call.edits and not failed:  # the input may come after the announcement of the call, and alone show the change
         found = call.reported or changes.made(call.fields, call.whole) or call.proposed
     text = _raw_text(raw) or _content(call) or "".join(call.terminal) or "\n".join(map(_summary, found or ()))
     if quirks.created and found:

@@ -19,7 +19,7 @@ AUTH_REQUIRED = -32000
 """ACP's code of an error: the agent requires a login."""
 
 _UNKNOWN_STATUS = 500
-"""Code that an agent with statuses as codes has for any error without one."""
+"""Code of any error without a status, from an agent whose codes are statuses of HTTP."""
 
 _NAMES: dict[str, Cause] = {
     "unauthorized": "auth",
@@ -72,7 +72,7 @@ def _cause_of_name(name: Any) -> Cause | None:
 
 
 def cause_of_words(text: str, quirks: AcpQuirks) -> Cause | None:
-    """Return the cause that the beginning of the agent's own sentence names; None if it is none of those."""
+    """Return the cause that the beginning of the agent's own sentence names; None if it is not known."""
     for pattern, cause in quirks.errors:
         if found := re.match(pattern, text):
             return cause or cause_of_status(as_int(parsed(found[1])))

@@ -59,7 +59,7 @@ def made(fields: dict[str, Any], whole: bool) -> list[Change] | None:
 
 
 def of_content(found: list[Change], is_new: bool) -> list[Change]:
-    """Return changes in which those that only give the new content are of new files, or name a file that there was."""
+    """Return changes in which one with nothing but new content is that of a new file, or an update without lines."""
     return [change if not _is_content(change) else _settled(change, is_new) for change in found]
 
 
@@ -72,7 +72,7 @@ def _settled(change: Change, is_new: bool) -> Change:
 
 
 def _written_over(path: str, raw: dict[str, Any]) -> Change:
-    """Return the change of a tool that reports a file was there, with the content before if it reports that too."""
+    """Return the change of a file that was overwritten, with its lines if the tool reports the earlier content."""
     before, after = raw.get("previousContent"), raw.get("content")
     if isinstance(before, str) and isinstance(after, str):
         return diffs.from_texts(path, before, after)
@@ -106,7 +106,7 @@ def _places(fields: dict[str, Any]) -> list[str]:
 
 
 def _created(changes: list[Change] | None) -> list[Change] | None:
-    """Return the changes of a tool whose report says the files are new."""
+    """Return the changes of a tool that reports its files as new."""
     return [msgspec.structs.replace(change, removed=0) for change in changes or ()] or None
 
 

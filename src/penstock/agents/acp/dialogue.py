@@ -64,10 +64,10 @@ CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}}, "session": {"notice
 _PRIVATE = ("_", "$/", "craft/")
 """Beginnings of the methods that any agent uses only with its own clients."""
 _NOT_OFFERED = ("fs/", "terminal/")
-"""Beginnings of the methods for what Penstock does not lend, by which an agent may ask for it nevertheless."""
+"""Beginnings of the methods for files and terminals, which an agent may call although Penstock lends none."""
 _EDITS = frozenset({"edit", "delete", "move"})
 _SET = {1005: "model", 1006: "permission mode", 1008: "effort"}
-"""Names of what the requests before the prompt set, by their ids."""
+"""Names of the settings that the requests before the prompt change, by the ids of these requests."""
 
 
 class ClientRequest(IntEnum):
@@ -83,7 +83,7 @@ class ClientRequest(IntEnum):
     PROMPT = 1007
     EFFORT = 1008
     SYNC = 1100
-    """The first of the ids for requests to synchronize; all above it are such too."""
+    """First id of the requests to synchronize, which have this id and all above it."""
 
 
 _OPENED = {
@@ -391,7 +391,7 @@ class Acp:
         self._step()
 
     def _synchronize(self) -> None:
-        """Send a request that no agent has: all updates before its answer are history.
+        """Send a request for a method that no agent has: all updates before its answer are history.
 
         Some agents continue to send the history of a session after they reported it as loaded.
         """

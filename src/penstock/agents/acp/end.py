@@ -32,7 +32,7 @@ def ended(
         cost: of the session so far, in US dollars.
         may_be_cancelled: somebody cancelled the turn or rejected a permission. Some agents at times report a cancel
             in the middle of a long reply, though nobody cancelled.
-        of_models: the figures of the models count, as the agent took turns that the others leave out.
+        of_models: whether the figures of the models count, since the others leave out turns of the agent itself.
     """
     stop = text_or(result.get("stopReason"), "")
     if model := model_of_usage(result):

@@ -80,7 +80,7 @@ class SessionUpdates:
         self._has_ids = False  # the model's text has ids of messages: text without one is the agent's own
         self._trouble: Failure | None = None  # the latest error in `_meta`, after which the agent may try again
         self._retries = False  # the agent asks the model again: a message with the id of the open one is that one anew
-        self._failed = False  # the agent reported that it gave up: its next text is the reason
+        self._failed = False  # the agent reported that it stopped trying: its next text is the reason
 
     def identify(self, agent: str) -> None:
         """Select the quirks of the agent's ACP by the agent's own name for itself."""

@@ -95,7 +95,7 @@ class ServerChats:
         self._link.ask("DELETE", f"/api/chats/{id}", type(None))
 
     def check_depth(self, session: Session) -> None:
-        """Check that an agent does not use a chat to which a person has allowed more than to an agent's.
+        """Check, if the client belongs to an agent, that no person has changed the level of the chat.
 
         Raises:
             RpcError: it does.

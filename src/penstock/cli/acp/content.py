@@ -91,7 +91,7 @@ def _picture(block: ContentBlock, number: int) -> GivenFile:
 
 
 def _resource(resource: Resource) -> list[GivenFile]:
-    """Return the file of a resource. An empty text is none: its name in the prompt says all there is."""
+    """Return the file of a resource; None for an empty text, whose name in the prompt is enough."""
     name = _name(resource.uri) or "resource"
     if resource.text is not None:
         return [checked_file(resource.text.encode(), name)] if resource.text else []

@@ -1,4 +1,4 @@
-"""Sessions of the client, and what of them is shown."""
+"""Sessions of the client, and how far each was shown."""
 
 from __future__ import annotations
 

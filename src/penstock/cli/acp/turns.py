@@ -1,4 +1,4 @@
-"""Turns of a session: a prompt is answered, a turn of before is shown again, and the client's answers are passed on."""
+"""Turns of a session: a prompt is answered, an earlier turn is shown again, and the client's answers are passed on."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ class SessionTurns:
         return True
 
     def _replay(self, session: Session, turn: TurnView, pictures: Collection[str]) -> None:
-        """Show a turn of before. One that runs is shown so far, and then as it goes on."""
+        """Show an earlier turn. One that still runs is shown up to now, and then live."""
         for content in self._prompt(session, turn, pictures):
             prompt = {"sessionUpdate": "user_message_chunk", "content": content, "messageId": f"t{turn.turn}.prompt"}
             self._update(session, prompt)
@@ -270,10 +270,10 @@ class SessionTurns:
             followed.declined = question.id
             notify(f"penstock: the answer was not accepted: {error}\n")
 
-    # --- what is said besides ---
+    # --- notices ---
 
     def _say_held(self, session: Session, turn: int) -> None:
-        """Say that the turn waits, if it does so for messages that a stop on the page holds back."""
+        """Notify the client that the turn waits, if it waits for messages that a stop on the page holds back."""
         held = self._chats.find(session.id).held
         if held:
             text = f"Waiting for {held} earlier messages, which the page of penstock serve can release or take back."
@@ -282,7 +282,7 @@ class SessionTurns:
             self._update(session, notice("warning", text) if self.has_notices else thought)
 
     def _say_end(self, session: Session, followed: ShownTurn) -> None:
-        """Say why a turn of before ended, if it failed or was stopped: it has no result that says so."""
+        """Notify the client why an earlier turn ended, if it failed or was stopped: no result reports that."""
         end = followed.shown.fold.completed
         if end is None:
             return

@@ -21,7 +21,7 @@ from penstock.run.spec import OPTIONS
 LEVELS: tuple[str, ...] = OPTIONS["allow"].choices
 
 USUAL_COLUMNS = 80
-"""Columns of a terminal that does not tell them."""
+"""Columns of a terminal whose width is unknown."""
 MIN_COLUMNS = 20
 """Columns of a terminal in which the help is still wrapped by words."""
 
@@ -29,7 +29,7 @@ OTHER_LINES = (
     ("!COMMAND", "run a command of the shell here; the agent does not see it"),
     ("//…, !!…", "send a prompt that begins with one slash, or one !"),
 )
-"""Lines that are no prompts either."""
+"""Further lines that are not prompts."""
 
 KEYS = (
     ("Enter", "send the prompt"),

@@ -30,7 +30,7 @@ MAX_SHOWN_CHARS = 200
 READ_BYTES = 64 * 1024
 
 PASTE_ON, PASTE_OFF = b"\x1b[?2004h", b"\x1b[?2004l"
-"""Codes by which a terminal marks, and no longer marks, what is pasted."""
+"""Codes that make a terminal begin and stop to mark pasted text."""
 
 FIRST_KEYS = "what you type now appears in the next prompt; Enter queues it"
 

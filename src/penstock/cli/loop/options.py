@@ -67,8 +67,8 @@ OF_COMMANDS = ("json", "diff", "now", "squash", "resolve", "discard", "refs")
 """Options that a new loop does not have."""
 
 NEEDS_TRUST = ("check", "setup", "copy", "notify", "allow", "check_network")
-"""Keys of `[loop]` and its roles that start programs, copy files, or give agents permission to. In a project's own file
-they count only with --trust."""
+"""Keys of `[loop]` and its roles that start programs, copy files, or give agents permissions. In a project's own
+file they count only with --trust."""
 
 MAX_CANDIDATES = 8
 """Maximum number of candidates of a round: each has a tree and a running agent, and one machine can run no more."""

@@ -333,7 +333,7 @@ def end_text(state: LoopState, changes: str = "") -> str:
 
 
 def _last_words(state: LoopState) -> str:
-    """Return the end of an unfinished loop's last reply, unless the reason contains it; "" if there is none."""
+    """Return the end of the last reply of an unfinished loop; "" if there is none, or if the reason has it."""
     replies = [(it.agent, it.work.reply) for it in state.rounds if it.work is not None and it.work.reply.strip()]
     if state.ended is None or state.ended.status == 0 or not replies:
         return ""

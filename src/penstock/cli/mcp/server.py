@@ -50,7 +50,7 @@ INSTRUCTIONS = (
 PROGRESS_SECONDS = 1.0
 """Seconds between two notifications of progress, and the longest wait for the next step of a turn."""
 REPEAT_SECONDS = 15.0
-"""Seconds after which the same is told again, for a client that gives up a silent call."""
+"""Seconds after which the same progress is sent again: some clients end a call that is silent."""
 ASKS = "It asks a person, on the page of penstock serve"
 """Progress while a question waits."""
 MAX_PROGRESS_CHARS = 200
@@ -390,7 +390,7 @@ class ToolServer:
                     raise
 
     def _report(self, call: Call, line: str) -> None:
-        """Tell the client what the turn does. Most clients go on waiting as long as they are told something."""
+        """Notify the client what the turn does. Most clients wait as long as notifications arrive."""
         if call.token is None:
             return
         call.said += 1

@@ -16,7 +16,7 @@ class NodeOptions(store_options.StoreOptions):
 
     node: str | None
     env: list[str]
-    """Names of variables that agents get."""
+    """Names of further variables that agents get."""
 
 
 def add_node_options(parser: argparse.ArgumentParser) -> None:

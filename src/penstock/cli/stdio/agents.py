@@ -18,7 +18,7 @@ class AgentList(msgspec.Struct):
 
 
 CAREFUL = ("read", "ask")
-"""Levels that a client can choose: a person gives an agent more on the page."""
+"""Levels that a client can choose; a higher one is given by a person on the page."""
 
 
 def agent_of(agents: Sequence[AgentView], name: str) -> AgentView:

@@ -33,10 +33,10 @@ MAX_MESSAGE_BYTES = 16 * 1024
 """Bytes of the messages of a server that does not start."""
 
 MAX_LOG_BYTES = 1024 * 1024
-"""Bytes of messages after which they begin anew with the next hidden server."""
+"""Size in bytes from which the next hidden server begins the file of messages anew."""
 
 PING = ":"
-"""Name of a line of a stream without an entry."""
+"""Name of a line of a stream that has no entry."""
 
 LOG = "acp.log"
 """File of the data directory with the messages of the hidden server."""

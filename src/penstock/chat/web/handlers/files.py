@@ -30,7 +30,7 @@ async def attach(api: Api, request: Request, chat: str) -> Response:
     limit = api.service.limits.max_attachment_bytes
     content = await schemas.read_bytes(request, limit)
     api.security.check_still(request.scope)
-    api.check(request, "drive", chat)  # again: a body may take its time
+    api.check(request, "drive", chat)  # again: a body may take long to arrive
     name = request.query_params.get("name", "")
     made = await api.service.attachments.add(chat, name, content, person=person_of(request).name)
     return json_response(made, 201)

@@ -99,12 +99,12 @@ async def make_push_key(api: Api, request: Request, body: schemas.NoBody) -> Res
 
 
 async def subscribe(api: Api, request: Request, body: schemas.NewPush) -> Response:
-    """Call this browser from now on."""
+    """Subscribe this browser to calls."""
     await push_api.subscribe(api.security.logins, api.service.push, request, body)
     return Response(status_code=204, headers=NO_STORE)
 
 
 async def unsubscribe(api: Api, request: Request) -> Response:
-    """Call this browser no more."""
+    """Unsubscribe this browser from calls."""
     await push_api.unsubscribe(api.security.logins, request)
     return Response(status_code=204, headers=NO_STORE)

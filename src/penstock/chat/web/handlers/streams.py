@@ -33,7 +33,7 @@ FOLLOWED = re.compile(r"(?P<name>list|(?:runs/)?[A-Za-z0-9][A-Za-z0-9_-]{0,63})(
 """Pattern of what a stream follows: the list, a chat, a document or a loop; and the last number that is known."""
 
 MAX_FOLLOWED = 100
-"""Number of chats of one stream: more than a browser shows. Each that nobody else follows is held in memory."""
+"""Maximum number of chats of one stream: more than a browser shows. Each is held in memory while it is followed."""
 
 
 async def events(api: Api, request: Request, chat: str) -> ASGIApp:
@@ -117,7 +117,7 @@ def _stream(
 
 
 async def _followed(api: Api, request: Request, name: str, number: str | None) -> FollowedLog:
-    """Return what a stream follows by this name; it is missing if the person may not see it."""
+    """Return what a stream follows by this name; a person who may not see it is told that it does not exist."""
     after = None if number is None else int(number)
     if name == LIST:
         watched, log = list_of(api, request)

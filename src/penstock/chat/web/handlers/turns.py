@@ -45,7 +45,7 @@ async def prompt(api: Api, request: Request, chat: str, body: schemas.Prompt) ->
 
 
 async def branch(api: Api, request: Request, chat: str, turn: int, body: schemas.NewBranch) -> Response:
-    """Make a new chat that begins before a message, and send it there if that is wanted."""
+    """Make a new chat that begins before a message, and send the message there if the request asks for it."""
     person = person_of(request)
     made = await api.service.branch(
         chat,
