@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from atif import Trajectory as Judge
+from lazy_modules import LazyModule
 
 from penstock import events as ev
 from penstock.sinks.atif import AtifSink
@@ -14,7 +14,11 @@ from penstock.stream import Stream
 from penstock.testing import feeds
 
 if TYPE_CHECKING:
+    import atif
+
     from conftest import Recording
+else:
+    atif = LazyModule("atif")
 
 PROMPT = "What is here?"
 
@@ -24,7 +28,7 @@ def trajectory(events: list[ev.Event], **known: Any) -> dict[str, Any]:
     lines = AtifSink(**known).render(events).splitlines()
     assert len(lines) == 1
     found: dict[str, Any] = msgspec.json.decode(lines[0])
-    Judge.model_validate(found, strict=True)
+    atif.Trajectory.model_validate(found, strict=True)
     return found
 
 

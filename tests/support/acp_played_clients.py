@@ -7,18 +7,25 @@ import json
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import acp
-from acp import helpers, schema
+from lazy_modules import LazyModule
 from npm_packages import installed
+
+if TYPE_CHECKING:
+    import acp
+    from acp import helpers, schema
+else:
+    acp = LazyModule("acp")
+    helpers = LazyModule("acp.helpers")
+    schema = LazyModule("acp.schema")
 
 PACKAGE = "@agentclientprotocol/sdk@2.4.0"
 PROGRAM = Path(__file__).with_name("acp_played_client.mjs")
 SECONDS = 600
 """Timeout in seconds for all sessions of a client."""
 
-FULL = schema.ClientCapabilities.model_validate({"elicitation": {"form": {}}, "session": {"notices": {}}})
+FULL = {"elicitation": {"form": {}}, "session": {"notices": {}}}
 
 
 class Asked(NamedTuple):
@@ -144,7 +151,7 @@ class _Client:
         self._pumping = asyncio.create_task(self._pump(source, sink))
         client: Any = self  # it has what the agent asks for, and no more
         self._connection = acp.connect_to_agent(client, self._writer, sink, use_unstable_protocol=True)
-        given = FULL if self._is_full else schema.ClientCapabilities()
+        given = schema.ClientCapabilities.model_validate(FULL if self._is_full else {})
         await self._connection.initialize(protocol_version=1, client_capabilities=given)
 
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamReader) -> None:

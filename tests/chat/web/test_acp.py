@@ -11,20 +11,26 @@ import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import acp.schema as acp
 import msgspec
 import pytest
 from acp_client import AcpClient, selected, words
+from lazy_modules import LazyModule
 from pictures import png
-from pydantic import TypeAdapter
 from served import AGENTS, PLAYER, RECORDINGS, SECONDS, TESTS, Gateway
 from waiting import until
 
 from penstock.cli.serve import hidden
 from penstock.cli.stdio.link import TurnStep
 from penstock.cli.stdio.peer import Peer
+
+if TYPE_CHECKING:
+    import acp.schema as acp
+    import pydantic
+else:
+    acp = LazyModule("acp.schema")
+    pydantic = LazyModule("pydantic")
 
 MORE = f"""
 [agents.failing]
@@ -420,7 +426,9 @@ def test_pictures_and_resources_go_with_the_message(gateway: Gateway, editor: Ac
     editor.ask("session/load", sessionId=session, cwd=str(gateway.root), mcpServers=[])
     shown = [it["content"] for it in editor.updates if it["sessionUpdate"] == "user_message_chunk"]
     for block in shown:
-        TypeAdapter(acp.UserMessageChunk).validate_python({"sessionUpdate": "user_message_chunk", "content": block})
+        pydantic.TypeAdapter(acp.UserMessageChunk).validate_python(
+            {"sessionUpdate": "user_message_chunk", "content": block}
+        )
     assert shown[0] == {"type": "text", "text": turn["prompt"]}
     assert shown[1] == image(small)
     assert [it["text"] for it in shown[2:]] == ["\n[picture-2.png]", "\n[c.md]", "\n[key.bin]"]

@@ -13,12 +13,11 @@ import sys
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import acp
 import pytest
-from acp import helpers, schema
 from acp_played_clients import PACKAGE
+from lazy_modules import LazyModule
 from npm_packages import installed
 from pictures import png
 from serve_process import Serve
@@ -28,6 +27,14 @@ from waiting import until
 from penstock.cli.serve.serving import find
 from penstock.errors import UsageError
 from penstock.run.locks import holder
+
+if TYPE_CHECKING:
+    import acp
+    from acp import helpers, schema
+else:
+    acp = LazyModule("acp")
+    helpers = LazyModule("acp.helpers")
+    schema = LazyModule("acp.schema")
 
 pytestmark = pytest.mark.slow
 

@@ -10,12 +10,11 @@ import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
-import jsonschema
 import pytest
-from atif import Trajectory
+from lazy_modules import LazyModule
 from served import Gateway
 from waiting import until
 
@@ -30,6 +29,13 @@ from penstock.chat.web.errors import answer
 from penstock.chat.web.routes import ADDRESSES
 from penstock.chat.web.static import without_comments
 from penstock.events import RunEnded, Usage
+
+if TYPE_CHECKING:
+    import atif
+    import jsonschema
+else:
+    atif = LazyModule("atif")
+    jsonschema = LazyModule("jsonschema")
 
 DOCS = Path(__file__).parents[3] / "docs" / "gateway-api.md"
 
@@ -253,7 +259,7 @@ def test_a_turn_runs_and_has_a_record(client: httpx.Client, shared: Gateway) -> 
     events = [json.loads(line)["type"] for line in lines.text.splitlines()]
     assert (events[0], events[-1]) == ("run_started", "run_ended")
     trajectory = client.get(f"{path}/1/atif").json()
-    Trajectory.model_validate(trajectory, strict=True)
+    atif.Trajectory.model_validate(trajectory, strict=True)
     assert trajectory["steps"][0]["message"] == "Hello"
     assert trajectory["extra"]["reply"] == turns[0]["message"]
     assert refused(client.get(f"{path}/3/atif")) == (404, "not_found")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import acp.schema as acp
+from lazy_modules import LazyModule
 from recorded_turns import end_of, entries_of
 
 from penstock import events as ev
@@ -14,7 +14,11 @@ from penstock.chat.web.doors.acp import AcpTurn, diffs, stop_reason, usage_of
 from penstock.chat.web.doors.turn_fold import FAILURES
 
 if TYPE_CHECKING:
+    import acp.schema as acp
+
     from conftest import Recording
+else:
+    acp = LazyModule("acp.schema")
 
 STATES = {"in_progress": {"completed", "failed"}}
 

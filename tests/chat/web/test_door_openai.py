@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import langchain_clients
 import msgspec
-import openai
 import pytest
 from effort import SOAK
+from lazy_modules import LazyModule
 from recorded_turns import PROMPT, end_of, entries_of, first_question
 
 from penstock import events as ev
@@ -20,7 +20,11 @@ from penstock.chat.web.doors.openai import ChatCompletion, CompletionOptions
 from penstock.chat.web.doors.turn_fold import FAILURES
 
 if TYPE_CHECKING:
+    import openai
+
     from conftest import Recording
+else:
+    openai = LazyModule("openai")
 
 OPTIONS = CompletionOptions(id="chatcmpl-1", created=1, model="claude", with_usage=True)
 

@@ -13,16 +13,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import mcp_types
 import pytest
+from lazy_modules import LazyModule
 from served import AGENTS, RECORDINGS, SECONDS, held_and_asking
 from waiting import until
 
 from penstock.cli.mcp import tools
 from penstock.cli.mcp.server import Call
 from penstock.run.locks import holder
+
+if TYPE_CHECKING:
+    import mcp_types
+else:
+    mcp_types = LazyModule("mcp_types")
 
 REPLY: str = json.loads((RECORDINGS / "thinktools" / "expected.json").read_text("utf-8"))["reply"]
 OLD, NEW = "2025-11-25", "2026-07-28"

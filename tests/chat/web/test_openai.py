@@ -10,11 +10,11 @@ import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
-import openai
 import pytest
+from lazy_modules import LazyModule
 from pictures import png
 from serve_process import LINK
 from served import AGENTS, PLAYER, RECORDINGS, TESTS, TOKEN, Gateway
@@ -22,6 +22,11 @@ from waiting import until
 
 from penstock.chat.web import foreign_turns
 from penstock.chat.web.routes import ADDRESSES
+
+if TYPE_CHECKING:
+    import openai
+else:
+    openai = LazyModule("openai")
 
 PEER = TESTS / "support" / "acp_peer.py"
 
