@@ -51,8 +51,12 @@ page-check: ## check the types and the format of the page's code; needs npm
 page-types: $(VENV)/.run ## write the page's types of the API anew, from the server's OpenAPI document
 	@$(BIN)/python page/api_types.py
 
+# In a fresh clone, each of the workers would rewrite all asserts to show their values, which takes longer than a third of the
+# tests. So only those that fail run with that, once more; the first run decides.
 test: $(VENV)/.dev ## run the fast tests; `make check` runs those of the project's rules
-	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal --assert=plain $(ARGS) || { status=$$?; [ $$status -ne 1 ] || { \
+		echo "Once more, those that failed, with the values that they compare:" >&2; \
+		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS); }; exit $$status; }
 
 test-cases: $(VENV)/.dev ## run what `make test` leaves out, but for doc, loop and cluster: slow tests, and every third of the cases and recordings that are left
 	PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest -m "slow or sample" -n auto --dist worksteal $(OTHER_TARGETS) $(ARGS)
