@@ -241,6 +241,7 @@ def test_copied_files_stay(user: UserRepository, home: Path) -> None:
     agent(tree, "echo conftest.py >> .gitignore; echo skip > src/conftest.py; echo 2 > src/a.py; echo 1 > README")
     assert put_back(tree, "src/**") == ["src/a.py", "src/conftest.py"]
     assert sorted(os.listdir(tree.path / "src")) == ["a.py", "b.py", "mine.local"]
+    assert tree.git.text("ls-files", "--", "src").split() == ["src/a.py", "src/b.py"]
     assert (tree.path / "README").read_text() == "1\n"
     assert put_back(tree) == []
 

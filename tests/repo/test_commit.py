@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
-from penstock.repo.commit import HookResult, Stamp, commit_tree, run_hooks, with_trailers
+from penstock.repo.commit import MAX_SUBJECT_CHARS, HookResult, Stamp, commit_tree, run_hooks, subject_of, with_trailers
 from penstock.repo.git import GitError
 from penstock.repo.refs import RefMoved, checked_out_at, free_branch, publish, set_ref
 from penstock.repo.repository import Author
@@ -250,3 +250,14 @@ def test_without_hooks_nothing_has_to_be_put_back(user: UserRepository, home: Pa
     assert run_hooks(tree, "Change\n") == HookResult("", "", "Change\n")
     hook(user, "commit-msg", "exit 0")
     assert run_hooks(tree, "Change\n") == HookResult("", "", "Change\n", ran=True)
+
+
+def test_the_subject_is_the_first_line_of_text() -> None:
+    """Marks of Markdown and empty lines are left out, and a long line is cut; without any text there is a default."""
+    assert subject_of("", "\n## **Fix** the parser\nmore") == "Fix** the parser"
+    assert subject_of("`make test`", "x") == "make test"
+    assert subject_of("\x1b[2J\nSecond") == "Second"
+    long = subject_of("word " * 40)
+    assert long.endswith("…")
+    assert len(long) <= MAX_SUBJECT_CHARS
+    assert subject_of(" \n\n", "#") == subject_of() == "Work of an agent"

@@ -403,6 +403,28 @@ def test_another_directory_of_hooks_is_one_difference(watched: Watched, tmp_path
     assert watched.found() == []
 
 
+def test_one_hook_is_restored_by_itself_and_several_together(watched: Watched) -> None:
+    """The command for one hook names it; those for several are the same, and restore the directory."""
+    hooks = watched.user.root / ".git/hooks"
+    (hooks / "pre-commit").unlink()
+    [one] = watched.found()
+    assert str(hooks / "pre-commit") in one.restore
+    (hooks / "post-merge").write_text("#!/bin/sh\n")
+    [command] = {it.restore for it in watched.found()}
+    assert command.startswith(f"rm -rf {hooks} && cp")
+
+
+def test_a_broken_configuration_is_reported_and_restored(watched: Watched) -> None:
+    """If git can no longer read the repository, that is the difference, and its command mends it."""
+    with (watched.user.root / ".git/config").open("a") as config:
+        config.write("[broken\n")
+    [found] = watched.found()
+    assert (found.kind, found.name, found.is_harm) == ("config", "config", True)
+    assert found.text.startswith("git can no longer read the repository: ")
+    subprocess.run(found.restore, shell=True, cwd=watched.user.root, check=True)
+    assert watched.found() == []
+
+
 @pytest.mark.slow
 def test_many_hooks_are_restored_by_one_command(watched: Watched) -> None:
     """Several hooks that were changed, removed or added have one command that restores them all."""

@@ -106,7 +106,8 @@ def test_a_tree_in_use_is_kept(user: UserRepository, home: Path) -> None:
     os.close(lock)
     process = subprocess.Popen(["cat"], cwd=tree.path / "src", stdin=subprocess.PIPE)
     try:
-        assert remove(home).text == f"process {process.pid} works in it"
+        found = remove(home)
+        assert (found.state, found.text) == ("used", f"process {process.pid} works in it")
     finally:
         process.communicate()
     assert remove(home).state == "saved"
