@@ -7,6 +7,7 @@ import inspect
 import itertools
 import json
 import os
+import signal
 import tempfile
 import zlib
 from collections import Counter
@@ -39,6 +40,10 @@ os.environ["PENSTOCK_DATA"] = os.path.join(tempfile.gettempdir(), f"penstock-tes
 
 # No test depends on what confinement this machine permits, unless it asks for one.
 os.environ["PENSTOCK_SANDBOX"] = "off"
+
+# A job in the background of a shell ignores Ctrl-C, and so would each program that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SLOW = SOAK or bool(os.environ.get("PENSTOCK_ALL_TESTS"))
 
