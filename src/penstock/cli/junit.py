@@ -20,7 +20,7 @@ MAX_FAILED_CALLS = 20
 """Number of failed calls in the report, the last ones; the log has all of them."""
 
 MAX_OUTPUT_LINES = 10
-"""Number of last lines of the output of each of these calls."""
+"""Number of last lines that each of these calls has of its output."""
 
 MAX_REPLY_CHARS = 100_000
 """Maximum characters of a reply in the report: CI services reject or cut large files."""
