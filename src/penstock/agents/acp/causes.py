@@ -72,7 +72,7 @@ def _cause_of_name(name: Any) -> Cause | None:
 
 
 def cause_of_words(text: str, quirks: AcpQuirks) -> Cause | None:
-    """Return the cause that the beginning of the agent's own sentence names; None if it is not known."""
+    """Return the cause that the beginning of the agent's own sentence names; None if it is unknown."""
     for pattern, cause in quirks.errors:
         if found := re.match(pattern, text):
             return cause or cause_of_status(as_int(parsed(found[1])))
