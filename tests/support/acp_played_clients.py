@@ -25,7 +25,7 @@ PROGRAM = Path(__file__).with_name("acp_played_client.mjs")
 SECONDS = 600
 """Timeout in seconds for all sessions of a client."""
 
-FULL = {"elicitation": {"form": {}}, "session": {"notices": {}}}
+FULL: dict[str, Any] = {"elicitation": {"form": {}}, "session": {"notices": {}}}
 
 
 class Asked(NamedTuple):
