@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -256,12 +258,43 @@ def test_what_is_not_kept_is_confirmed_once(own_server: Servers, devices: Device
     expect(dialog).to_contain_text("droid does not ask first.")
 
 
-def test_another_directory_is_written_at_once(own_server: Servers, devices: Devices) -> None:
-    """Who chooses another directory writes its path without a click; before that, the message has the focus."""
-    thread = Thread(devices(), own_server()).enter()
+def test_another_directory(own_server: Servers, devices: Devices) -> None:
+    """Its field has the focus, offers directories by the keyboard, and shows what it is before Send."""
+    server, device = own_server(), devices()
+    device.allow("the server responded with a status of 4")
+    inner, branch = server.root / "<b>inner" / "deep", "feature/one"
+    inner.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", "-b", branch, str(inner.parent)], check=True)
+    thread = Thread(device, server).enter()
+    page = thread.page
     expect(thread.composer).to_be_focused()
-    thread.page.get_by_label("Directory").select_option(label="Another directory…")
-    expect(thread.page.get_by_label("Its path")).to_be_focused()
+    page.get_by_label("Directory", exact=True).select_option(label="Another directory…")
+    field, note = page.get_by_label("Its path"), page.locator(".start-note[data-kept]")
+    options = page.get_by_role("listbox", name="Directories").get_by_role("option")
+    expect(field).to_be_focused()
+    field.fill("<B>")
+    expect(options).to_have_text([re.compile(rf"{re.escape(str(inner.parent))}\s*on feature/one")])
+    field.press("ArrowDown")
+    expect(options.first).to_have_attribute("aria-selected", "true")
+    field.press("Enter")
+    expect(field).to_have_value(f"{inner.parent}/")
+    expect(options).to_have_text([str(inner)])
+    expect(note).to_contain_text(f"Branch {branch}.")  # nobody trusts it yet, so git has not counted
+    field.press("Escape")
+    expect(options).to_have_count(0)
+    assert server.ask("GET", "/api/chats")["chats"] == []
+    field.fill("/etc")
+    expect(page.get_by_role("status").filter(has_text="is not below a root")).to_be_visible()
+    field.fill(f"{inner.parent}")
+    thread.say("hello")
+    thread.confirm()
+    page.get_by_role("dialog").get_by_role("button", name="Trust", exact=True).click()
+    expect(thread.turn(1)).to_be_visible()
+    (chat,) = until(lambda: server.ask("GET", "/api/chats")["chats"])
+    assert chat["cwd"] == str(inner.parent)
+    page.get_by_role("link", name="New chat", exact=True).click()
+    page.get_by_label("Directory", exact=True).select_option(value=str(inner.parent))
+    expect(note).to_contain_text(f"Branch {branch}, no changes.")
 
 
 def test_the_first_page_helps_to_begin(own_server: Servers, devices: Devices) -> None:

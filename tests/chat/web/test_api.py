@@ -147,6 +147,22 @@ def test_directories_are_trusted_once(client: httpx.Client, shared: Gateway) -> 
         assert refused(client.post("/api/workspaces", json={"path": path})) == (400, "invalid"), path
 
 
+def test_directories_are_offered(client: httpx.Client, shared: Gateway) -> None:
+    """A path is continued below the roots alone, and a directory says whether a chat can begin there."""
+    inside = shared.root / "offered" / "inside"
+    inside.mkdir(parents=True)
+    path = "/api/directories"
+    named = [it["path"] for it in client.get(path, params={"q": f"{shared.root}/offered/"}).json()["directories"]]
+    assert named == [str(inside)]
+    found = client.get(path, params={"q": f"{shared.root.parent}/"}).json()["directories"]
+    assert [it["path"] for it in found] == [str(shared.root)]
+    assert refused(client.get(path, params={"q": "\0"})) == (400, "invalid")
+    found = client.get("/api/directory", params={"path": str(inside)}).json()
+    assert found == {"path": str(inside), "trusted": False, "branch": None, "changes": None}
+    for other, refusal in (("/", (403, "forbidden")), ("inside", (400, "invalid")), (f"{inside}/no", (400, "invalid"))):
+        assert refused(client.get("/api/directory", params={"path": other})) == refusal
+
+
 # --- chats ---
 
 

@@ -38,7 +38,18 @@ SIGNED_IN = {
     "costs", "list_runs", "list_shares", "models", "ui_stream", "make_push_key", "subscribe", "unsubscribe",
     "all_events",
 }  # fmt: skip
-WRITERS = {"create", "agent_models", "complete_chat", "ui_chat", "ui_chat_with", "ui_stop", "agui_run", "agui_run_with"}
+WRITERS = {
+    "create",
+    "agent_models",
+    "directories",
+    "directory",
+    "complete_chat",
+    "ui_chat",
+    "ui_chat_with",
+    "ui_stop",
+    "agui_run",
+    "agui_run_with",
+}
 OWNERS = {"metrics", "trust", "remove_node"}
 READS = {
     "run", "run_details", "run_output", "run_changes", "run_candidate_changes", "run_events",

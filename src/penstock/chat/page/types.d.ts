@@ -312,6 +312,13 @@ declare namespace Api {
     items: Array<Thought | Said | Called | Noticed | Planned | Asked>;
   }
 
+  interface DirectoryState {
+    path: string;
+    trusted: boolean;
+    branch?: string | null;
+    changes?: number | null;
+  }
+
   interface EditedFrame {
     type: "edited";
     turn: number;
@@ -366,6 +373,12 @@ declare namespace Api {
     context_tokens?: number | null;
     context_window?: number | null;
     changed?: ChangedFiles | null;
+  }
+
+  interface FoundDirectory {
+    path: string;
+    trusted: boolean;
+    branch?: string | null;
   }
 
   interface Goodbye {

@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable
 
 from penstock.agents._models import AgentModel
+from penstock.chat.service.agents import directories
+from penstock.chat.service.agents.directories import DirectoryState, FoundDirectory
 from penstock.chat.service.agents.models import ModelLists
 from penstock.chat.service.agents.offered import Agents, AgentView, of_other_nodes
 from penstock.chat.service.agents.workspaces import Workspace, Workspaces
@@ -24,8 +26,13 @@ class Places:
         models: ModelLists,
         workspaces: Workspaces,
         used: Callable[[], list[str]],
+        hidden: tuple[str, ...] = (),
     ) -> None:
-        """Create it. `used` returns the directories of this node's chats, the one used last first."""
+        """Create it. `used` returns the directories of this node's chats, the one used last first.
+
+        `hidden`: files and directories that are not offered.
+        """
+        self._hidden = hidden
         self._shared = shared
         self._elsewhere = shared.this_node.elsewhere
         self._agents = agents
@@ -61,6 +68,22 @@ class Places:
         """
         offered = await self._elsewhere.offered()
         return self._workspaces.listed(self._used()) if offered is None else (offered.roots, offered.recent)
+
+    async def directories(self, typed: str) -> list[FoundDirectory]:
+        """Return the directories of this node that continue a path, as `directories.find`.
+
+        Raises:
+            Invalid: no path has this.
+        """
+        return await asyncio.to_thread(directories.find, self._workspaces, typed, self._hidden)
+
+    async def directory(self, path: str) -> DirectoryState:
+        """Return the state of a directory of this node, as `directories.state_of`.
+
+        Raises:
+            Invalid, OutsideRoots: it is not a directory below a root.
+        """
+        return await asyncio.to_thread(directories.state_of, self._workspaces, path)
 
     async def choose(
         self, home: str | None, agent: str | None, cwd: str | os.PathLike[str] | None, model: str | None

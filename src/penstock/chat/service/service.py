@@ -108,7 +108,7 @@ class Service:
         self._scheduler = Scheduler(self._chats, shared.changed, shared.now, sleep)
         self._tasks: set[asyncio.Task[None]] = set()
         self.node: NodeWork = NodeWork(self._chats, shared, workspaces)
-        self.places: Places = Places(shared, self.agents, starter.models, workspaces, self._used)
+        self.places: Places = Places(shared, self.agents, starter.models, workspaces, self._used, hidden)
         self._branches = Branches(shared, self._chats, self.attachments, self.places, self.agents)
         self.queue: Queue = Queue(shared, self._chats)
         self.files: ChatFiles = ChatFiles(self._chats, self.this_node, hidden)

@@ -17,6 +17,7 @@ from penstock.chat.history.frames import Frame
 from penstock.chat.people.rights import Right
 from penstock.chat.runs.timeline import RunFrame
 from penstock.chat.runs.views import RoundChanges, RunDetails, RunView, StepOutput
+from penstock.chat.service.agents.directories import DirectoryState, FoundDirectory
 from penstock.chat.service.agents.offered import AgentView
 from penstock.chat.service.agents.terminal import TerminalLines
 from penstock.chat.service.agents.workspaces import Workspace
@@ -115,6 +116,10 @@ ADDRESSES = (
             schemas.WorkspaceList),
     Address("POST", "/api/workspaces", "operate", places.trust, "Trust a directory", schemas.Trust, 200, Workspace,
             (400,)),
+    Address("GET", "/api/directories", "begin", places.directories, "Directories below the roots that continue a path",
+            None, 200, {"directories": list[FoundDirectory]}, (400,), query=("q",)),
+    Address("GET", "/api/directory", "begin", places.directory, "The state of a directory, and of its git repository",
+            None, 200, DirectoryState, (400,), query=("path",)),
     Address("GET", "/api/nodes", "signed in", places.nodes, "The nodes, if there are several machines", None, 200,
             {"nodes": list[NodeView]}),
     Address("DELETE", "/api/nodes/{node}", "operate", places.remove_node, "Remove a node that does not come back", None,

@@ -123,6 +123,11 @@ export const api = {
   models: async (agent) => (await request("GET", `/api/agents/${encodeURIComponent(agent)}/models`)).models,
   /** @type {() => Promise<Api.WorkspaceList>} */
   workspaces: () => request("GET", "/api/workspaces"),
+  /** Directories that continue a path. @type {(typed: string) => Promise<Api.FoundDirectory[]>} */
+  directories: async (typed) =>
+    (await request("GET", `/api/directories?${new URLSearchParams({ q: wellFormed(typed) })}`)).directories,
+  /** @type {(path: string) => Promise<Api.DirectoryState>} */
+  directory: (path) => request("GET", `/api/directory?${new URLSearchParams({ path: wellFormed(path) })}`),
   /** @type {(path: string, home?: string | null) => Promise<Api.Workspace>} */
   trust: (path, home) => request("POST", "/api/workspaces", home ? { path, home } : { path }),
   /**

@@ -12,15 +12,17 @@ import {
   withValue,
   Wrong,
 } from "../components/ui.js";
+import { api, messageOf, OFFLINE, statusOf } from "../net/api.js";
 import { confirmLevel, startChat, trust } from "../state/actions.js";
 import { freeOf, isReady, machineFor, machinesOf, offerOf } from "../state/machines.js";
 import { effortsOf } from "../state/models.js";
 import { isReader } from "../state/people.js";
 import { readObject, writeObject } from "../state/storage.js";
 import { notKeptText, sentence } from "../text/copy.js";
-import { ago, base, oneLine } from "../text/format.js";
+import { ago, base, oneLine, plural } from "../text/format.js";
 import { chosenLevel } from "../text/permissions.js";
 import { Composer } from "./composer.js";
+import { lazy } from "./lazy.js";
 import { ModelField, useModels } from "./model-field.js";
 import { Loading, Missing } from "./status-pages.js";
 
@@ -34,11 +36,14 @@ const LAST = "penstock.last"; // what was chosen for the last new chat
 const RECENT = "penstock.recent"; // what was chosen for the new chats before
 const MAX_RECENT = 3;
 const OTHER = "\0other";
+const DIRECTORY_MS = 300; // a path that is being written is asked for once it rests
 const EXAMPLES = [
   "Explain what this project does, and how its parts work together.",
   "Run the tests, and find out why the first one fails.",
   "Find the code that is hardest to read, and say how it could be simpler.",
 ];
+
+const DirectoryField = lazy(async () => (await import("./directory-field.js")).DirectoryField, { isBeside: true });
 
 /**
  * Whether an agent is there, and only something else is missing; else its program is.
@@ -125,6 +130,8 @@ function Form({ about, nodes, offer, chosen, choose, isFirst }) {
 
   const on = machine && machines.length > 1 && html` on <bdi>${oneLine(machine.name)}</bdi>`;
   const path = cwd === OTHER ? other.trim() : cwd;
+  const isHere = machine?.is_here ?? true;
+  const { state, problem } = useDirectory(path, isHere);
   const send = async (/** @type {string} */ text, /** @type {unknown} */ _, /** @type {Item[]} */ items) => {
     if (!isKept && level && !(await confirmLevel(agent.name, wanted, level))) return false;
     const home = machine && { home: machine.name };
@@ -201,17 +208,19 @@ function Form({ about, nodes, offer, chosen, choose, isFirst }) {
       </div>
       ${
         cwd === OTHER &&
-        html`<${OtherDirectory}
+        html`<${DirectoryField}
         value=${other}
         roots=${workspaces.roots}
+        canOffer=${isHere}
         isChosen=${chosen.cwd === OTHER}
         onChange=${setOther}
       />`
       }
     <//>
     <${Wrong}>${error}<//>
+    ${cwd === OTHER && html`<p class="start-note" role="status">${!error && problem}</p>`}
     <p class="start-note" data-kept=${isKept}>
-      <${Coded} text=${level ? (isKept ? level.text : notKeptText(agent.name, wanted, level)) : ""} />${cwd !== OTHER && html` It works in <bdi class="path">${oneLine(path)}</bdi>${on}.`}
+      <${Coded} text=${level ? (isKept ? level.text : notKeptText(agent.name, wanted, level)) : ""} />${cwd !== OTHER && html` It works in <bdi class="path">${oneLine(path)}</bdi>${on}.`}<${GitState} state=${state} />
     </p>
     <${Recent} agents=${agents} directories=${directories} now=${{ agent: agent.name, cwd, level: wanted }} choose=${choose} />
     ${isFirst && html`<${Examples} onChoose=${(/** @type {string} */ text) => setGiven({ text })} />`}`;
@@ -318,26 +327,54 @@ function directoryOptions(directories) {
 }
 
 /**
- * `isChosen`: a person wants to write a path, and need not go to the field.
+ * What is known of a directory once somebody has begun to write or choose: its branch and changes, or why no chat can
+ * begin there. A directory of another machine is not asked for.
  *
- * @param {{ value: string, roots: Api.Workspace[], isChosen: boolean, onChange: (value: string) => void }} props
+ * @param {string} path
+ * @param {boolean} isHere
+ * @returns {{ state?: Api.DirectoryState, problem?: string }}
  */
-function OtherDirectory({ value, roots, isChosen, onChange }) {
-  const field = useRef(/** @type {HTMLInputElement | null} */ (null));
+function useDirectory(path, isHere) {
+  const [isUsed, setUsed] = useState(false);
+  const [known, setKnown] = useState(
+    /** @type {{ path: string, state?: Api.DirectoryState, problem?: string }} */ ({ path: "" }),
+  );
   useEffect(() => {
-    if (isChosen) field.current?.focus();
-  }, [isChosen]);
-  return html`<label class="other">
-    <span>Its path</span>
-    <input
-      ref=${field}
-      value=${value}
-      placeholder=${roots[0]?.path ?? "/"}
-      spellcheck=${false}
-      autocapitalize="off"
-      onInput=${withValue(onChange)}
-    />
-  </label>`;
+    const use = () => setUsed(true);
+    document.addEventListener("input", use, { once: true });
+    return () => document.removeEventListener("input", use);
+  }, []);
+  useEffect(() => {
+    if (!isUsed || !isHere || !path) return undefined;
+    let isOld = false;
+    const timer = setTimeout(() => {
+      api.directory(path).then(
+        (state) => isOld || setKnown({ path, state }),
+        (error) => isOld || setKnown({ path, problem: statusOf(error) === OFFLINE ? "" : messageOf(error) }),
+      );
+    }, DIRECTORY_MS);
+    return () => {
+      isOld = true;
+      clearTimeout(timer);
+    };
+  }, [path, isHere, isUsed]);
+  return known.path === path ? known : {};
+}
+
+/**
+ * The branch of a directory and how many files are changed there.
+ *
+ * @param {{ state: Api.DirectoryState | undefined }} props
+ */
+function GitState({ state }) {
+  if (!state?.branch && !state?.changes) return null;
+  const { branch, changes } = state;
+  return html`<span class="git-state">
+    ${branch && html` Branch <bdi class="path">${oneLine(branch)}</bdi>${changes === null && "."}`}${
+      typeof changes === "number" &&
+      `${branch ? ", " : " "}${changes ? plural(changes, "changed file") : "no changes"}.`
+    }
+  </span>`;
 }
 
 /**

@@ -27,6 +27,16 @@ async def workspaces(api: Api, request: Request) -> Response:
     return json_response(schemas.WorkspaceList(roots, recent))
 
 
+async def directories(api: Api, request: Request) -> Response:
+    """Return the directories that continue a path."""
+    return json_response({"directories": await api.service.places.directories(request.query_params.get("q", ""))})
+
+
+async def directory(api: Api, request: Request) -> Response:
+    """Return the state of a directory."""
+    return json_response(await api.service.places.directory(request.query_params.get("path", "")))
+
+
 async def trust(api: Api, request: Request, body: schemas.Trust) -> Response:
     """Trust a directory."""
     return json_response(await api.service.places.trust(body.path, body.home))
