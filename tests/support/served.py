@@ -36,6 +36,7 @@ from penstock.chat.web.server import Server
 from penstock.chat.web.static import PageFiles
 from penstock.config import settings
 from penstock.events import Event
+from penstock.run.history import History
 
 TESTS = Path(__file__).parents[1]
 
@@ -134,6 +135,7 @@ class Gateway:
         patience: float = 30.0,
         push_hosts: Sequence[str] = (),
         push_tls: ssl.SSLContext | None = None,
+        history: History | None = None,
     ) -> None:
         found = settings.load(
             {"PENSTOCK_CONFIG": str(self.folder / "agents.toml"), "PENSTOCK_SANDBOX": "off"}, str(self.folder)
@@ -156,6 +158,7 @@ class Gateway:
                 default_agent="scripted",
                 spending=DailySpending(self.folder / SPENDING, self.logins.people),
                 data=self.folder,
+                history=history,
                 push=Push(SignedInSubscribers(self.logins), hosts=push_hosts, now=clock, tls=push_tls),
             )
             await self.service.places.trust(self.root)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 
@@ -15,7 +14,7 @@ from penstock.cli.parser import Parser
 from penstock.config.data import data_path
 from penstock.config.rules import ABOVE_0
 from penstock.errors import UsageError
-from penstock.run.history import History, RunRecord, now_ms
+from penstock.run.history import History, RunRecord, conversations, now_ms
 from penstock.sinks.sanitize import clean_line
 
 SHOWN = 20
@@ -79,25 +78,6 @@ def read_history() -> list[RunRecord]:
         return [run for run in history.runs() if run.agent]  # of the others, too little is known
     except OSError as error:
         raise UsageError(f"{history.path} cannot be read: {error.strerror}") from error
-
-
-def conversations(runs: Sequence[RunRecord], cwd: str | None, words: Sequence[str] = ()) -> list[RunRecord]:
-    """Return the newest run of each conversation, in this directory or in all (None), oldest first.
-
-    Only conversations whose prompts have all the words are returned.
-    """
-    here = os.path.realpath(cwd) if cwd is not None else None
-    newest: dict[tuple[str, str | None], RunRecord] = {}
-    prompts: dict[tuple[str, str | None], str] = {}
-    for run in runs:
-        if run.session_id and here in (None, run.cwd):
-            key = (run.agent, run.session_id)
-            newest.pop(key, None)
-            newest[key] = run
-            prompts[key] = f"{prompts.get(key, '')}\n{run.title.casefold()}"
-    # A phrase in quotes is found as it is written, but for its spaces: the history has prompts on one line.
-    wanted = [" ".join(word.casefold().split()) for word in words]
-    return [run for key, run in newest.items() if all(word in prompts[key] for word in wanted)]
 
 
 def as_text(found: Sequence[RunRecord], now: int, *, with_directory: bool) -> str:

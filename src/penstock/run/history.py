@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -268,6 +268,25 @@ def record_of(run: Run, kind: Kind = "run", title: str | None = None, group: str
         recording=str(run.record.absolute()) if run.record is not None else None,
         group=group if group != run.mark else None,
     )
+
+
+def conversations(runs: Sequence[RunRecord], cwd: str | None, words: Sequence[str] = ()) -> list[RunRecord]:
+    """Return the newest run of each conversation, in this directory or in all (None), oldest first.
+
+    Only conversations whose prompts have all the words are returned.
+    """
+    here = os.path.realpath(cwd) if cwd is not None else None
+    newest: dict[tuple[str, str | None], RunRecord] = {}
+    prompts: dict[tuple[str, str | None], str] = {}
+    for run in runs:
+        if run.session_id and here in (None, run.cwd):
+            key = (run.agent, run.session_id)
+            newest.pop(key, None)
+            newest[key] = run
+            prompts[key] = f"{prompts.get(key, '')}\n{run.title.casefold()}"
+    # A phrase in quotes is found as it is written, but for its spaces: the history has prompts on one line.
+    wanted = [" ".join(word.casefold().split()) for word in words]
+    return [run for key, run in newest.items() if all(word in prompts[key] for word in wanted)]
 
 
 def _encode(line: HistoryLine) -> bytes:

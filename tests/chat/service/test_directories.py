@@ -94,7 +94,7 @@ def test_the_branch_is_read_without_git(root: Path) -> None:
 
 @pytest.mark.slow
 def test_git_runs_in_a_trusted_directory_alone(root: Path, tmp_path: Path) -> None:
-    """A filter of a repository that nobody trusts is a program that does not run; in a trusted one changes are counted."""
+    """A filter of a repository that nobody trusts does not run; in a trusted directory changes are counted."""
     shop = root / "shop"
     ran = tmp_path / "ran"
     git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org", "-C", str(shop)]

@@ -39,18 +39,10 @@ SIGNED_IN = {
     "all_events",
 }  # fmt: skip
 WRITERS = {
-    "create",
-    "agent_models",
-    "directories",
-    "directory",
-    "complete_chat",
-    "ui_chat",
-    "ui_chat_with",
-    "ui_stop",
-    "agui_run",
-    "agui_run_with",
-}
-OWNERS = {"metrics", "trust", "remove_node"}
+    "create", "agent_models", "directories", "directory", "complete_chat", "ui_chat", "ui_chat_with", "ui_stop",
+    "agui_run", "agui_run_with",
+}  # fmt: skip
+OWNERS = {"metrics", "trust", "remove_node", "sessions"}
 READS = {
     "run", "run_details", "run_output", "run_changes", "run_candidate_changes", "run_events",
     "chat", "attachment", "turns", "details", "trajectory", "turn_entries", "activity", "export", "events", "picture",

@@ -124,6 +124,18 @@ class Server:
         self.end(how)
         self.start()
 
+    def penstock(self, *words: str) -> None:
+        """Run a command of its user's, in its root, with its data directory and configuration."""
+        env = {**self._env, "PENSTOCK_DATA": str(self.data)}
+        subprocess.run(
+            [sys.executable, "-m", "penstock", *words],
+            env=env,
+            cwd=self.root,
+            stdin=subprocess.DEVNULL,
+            check=True,
+            capture_output=True,
+        )
+
     # --- its API ---
 
     def ask(self, method: str, path: str, body: Any = None, **options: Any) -> Any:

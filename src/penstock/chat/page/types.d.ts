@@ -201,6 +201,7 @@ declare namespace Api {
     rules: Array<ChatRule>;
     effort: string | null;
     origin: Origin | null;
+    continues: ContinuedConversation | null;
     used_at: number;
     state: "idle" | "queued" | "running";
     asks: boolean;
@@ -278,6 +279,22 @@ declare namespace Api {
 
   interface CompletionUsage {
     include_usage?: boolean | null;
+  }
+
+  interface ContinuedConversation {
+    title: string;
+    at: number;
+  }
+
+  interface ConversationView {
+    agent: string;
+    session_id: string;
+    cwd: string;
+    title: string;
+    at: number;
+    allows: Array<"all" | "ask" | "default" | "edits" | "own" | "read">;
+    outcome?: string | null;
+    chat?: string | null;
   }
 
   interface CostOfTurns {
@@ -543,6 +560,7 @@ declare namespace Api {
     depth?: number;
     visibility?: "private" | "team";
     effort?: string | null;
+    session?: string | null;
   }
 
   interface NewLink {

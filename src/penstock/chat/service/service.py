@@ -37,6 +37,7 @@ from penstock.chat.service.chats.costs import Costs, costs_of
 from penstock.chat.service.chats.heartbeats import Scheduler, checked
 from penstock.chat.service.chats.indexing import Indexer
 from penstock.chat.service.chats.search import PAGE_HITS, Search, SearchResult
+from penstock.chat.service.conversations import TerminalConversations
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.exports import Exports
 from penstock.chat.service.file_changes import TurnChanges
@@ -72,7 +73,7 @@ from penstock.chat.service.webhooks import Webhooks
 from penstock.chat.store import permits
 from penstock.chat.store.costs import CostGroup
 from penstock.chat.store.protocol import ChatStore, StoreFailed, clock
-from penstock.chat.store.rows import ChatChanges, ChatRow, Heartbeat, Visibility
+from penstock.chat.store.rows import ChatChanges, ChatRow, ContinuedConversation, Heartbeat, Visibility
 from penstock.chat.store.search import MAX_KEY, Reader
 from penstock.chat.store.state import StoreState
 from penstock.config.data import data_path
@@ -110,6 +111,7 @@ class Service:
         self.node: NodeWork = NodeWork(self._chats, shared, workspaces)
         self.places: Places = Places(shared, self.agents, starter.models, workspaces, self._used, hidden)
         self._branches = Branches(shared, self._chats, self.attachments, self.places, self.agents)
+        self.conversations: TerminalConversations = TerminalConversations(shared, self._chats, self.agents, workspaces)
         self.queue: Queue = Queue(shared, self._chats)
         self.files: ChatFiles = ChatFiles(self._chats, self.this_node, hidden)
         self.exports: Exports = Exports(self._chats)
@@ -325,16 +327,18 @@ class Service:
         person: str = OWNER,
         visibility: Visibility = "private",
         effort: str | None = None,
+        session: str | None = None,
     ) -> ChatView:
         """Create a chat. Its default directory is the first root; its default agent is that of the service.
 
         `home` is the node where the agent works: by default this one, or the one with the most free slots.
         `foreign_id` is the id by which `ListedChats.foreign` finds it; `depth`: number of agents above the chat's.
-        `id`: id that the caller has chosen, 32 hexadecimal digits. The chat belongs to `person`.
+        `id`: id that the caller has chosen, 32 hexadecimal digits. The chat belongs to `person`. `session`: id of a
+        conversation of a terminal that it continues, as `conversations.find` returns it.
 
         Raises:
             NoSuchAgent, Invalid, OutsideRoots, UntrustedDirectory, TooMany: the chat cannot be created.
-            Conflicting: there is a chat with this id.
+            Conflicting: there is a chat with this id, or one that has the conversation, or it cannot be continued.
             StoreFailed: the chat cannot be kept.
         """
         self._require_open()
@@ -360,7 +364,21 @@ class Service:
             visibility=visibility_of(visibility),
             effort=effort,
         )
-        return view_of(await self._chats.create(row), self._shared.this_node)
+        if session is None:
+            return view_of(await self._chats.create(row), self._shared.this_node)
+        return await self._continue(row, session)
+
+    async def _continue(self, row: ChatRow, session: str) -> ChatView:
+        """Create a chat that continues a conversation of a terminal of this node."""
+        if row.home != self._shared.this_node.home:
+            raise Invalid(f"{row.home} has no conversations of this machine", expected="a chat on this machine")
+        async with self.conversations.beginning:
+            found = await self.conversations.require(row.agent, row.cwd, session, row.allow)
+            self._require_open()
+            title = row.title or (made_title(found.title) if found.title.strip() else None)
+            continues = ContinuedConversation(found.title, found.at)
+            made = await self._chats.create(replace(row, title=title, session_id=session, continues=continues))
+        return view_of(made, self._shared.this_node)
 
     async def branch(
         self,

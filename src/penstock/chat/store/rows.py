@@ -44,6 +44,15 @@ class Origin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Attachment of this chat that has the messages before; None if there were none."""
 
 
+class ContinuedConversation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Conversation that began in a terminal, as the history of runs had it when the chat began."""
+
+    title: str
+    """Beginning of its newest prompt."""
+    at: int
+    """Time of its newest run, in milliseconds since 1970."""
+
+
 Visibility = Literal["private", "team"]
 """Who sees a chat besides its person and the owners: nobody, or everybody."""
 
@@ -78,6 +87,8 @@ class ChatFields(msgspec.Struct, frozen=True):
     """Level of effort of its model, by the agent's own word; None for the agent's own choice."""
     origin: Origin | None = None
     """Message of another chat before which this one begins; None for a chat that begins with its own first message."""
+    continues: ContinuedConversation | None = None
+    """Conversation that the chat continues; None for one that has begun here."""
 
 
 class ChatRow(ChatFields, frozen=True):

@@ -25,6 +25,7 @@ from penstock.chat.service.branches import Branch
 from penstock.chat.service.chats.chat_view import ChatView
 from penstock.chat.service.chats.costs import Costs
 from penstock.chat.service.chats.search import SearchResult
+from penstock.chat.service.conversations import ConversationView
 from penstock.chat.service.files import FileNames, FileView
 from penstock.chat.service.nodes import NodeView
 from penstock.chat.service.share_view import MadeShare, ShareView
@@ -120,6 +121,9 @@ ADDRESSES = (
             None, 200, {"directories": list[FoundDirectory]}, (400,), query=("q",)),
     Address("GET", "/api/directory", "begin", places.directory, "The state of a directory, and of its git repository",
             None, 200, DirectoryState, (400,), query=("path",)),
+    Address("GET", "/api/sessions", "operate", places.sessions,
+            "Conversations of terminals that a chat can continue, newest first", None, 200,
+            {"sessions": list[ConversationView]}, (400,), query=("q",)),
     Address("GET", "/api/nodes", "signed in", places.nodes, "The nodes, if there are several machines", None, 200,
             {"nodes": list[NodeView]}),
     Address("DELETE", "/api/nodes/{node}", "operate", places.remove_node, "Remove a node that does not come back", None,

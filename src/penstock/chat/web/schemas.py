@@ -116,6 +116,8 @@ class NewChat(Body, frozen=True):
     """Who sees it besides the person who begins it and the owners."""
     effort: str | None = None
     """Level of effort of the model, by the agent's own word."""
+    session: str | None = None
+    """Id of a conversation of a terminal that it continues; only an owner can."""
 
 
 class Changes(ChatSettings, Body, frozen=True, kw_only=True):

@@ -128,6 +128,9 @@ export const api = {
     (await request("GET", `/api/directories?${new URLSearchParams({ q: wellFormed(typed) })}`)).directories,
   /** @type {(path: string) => Promise<Api.DirectoryState>} */
   directory: (path) => request("GET", `/api/directory?${new URLSearchParams({ path: wellFormed(path) })}`),
+  /** Conversations of terminals that have the words. @type {(words: string) => Promise<Api.ConversationView[]>} */
+  sessions: async (words) =>
+    (await request("GET", `/api/sessions?${new URLSearchParams({ q: wellFormed(words) })}`)).sessions,
   /** @type {(path: string, home?: string | null) => Promise<Api.Workspace>} */
   trust: (path, home) => request("POST", "/api/workspaces", home ? { path, home } : { path }),
   /**

@@ -14,6 +14,8 @@ import { notKeptText } from "../text/copy.js";
 
 const NOT_FOUND = 404;
 
+export const LAST = "penstock.last"; // what was chosen for the last new chat
+
 export const placeName = (/** @type {string} */ chat) => `penstock.place.${chat}`;
 export const draftName = (/** @type {string} */ chat) => `penstock.draft.${chat}`;
 

@@ -244,7 +244,12 @@ function Thread({ session, chat, about }) {
     <div class="thread" ref=${scroller} tabindex="0" role="region" aria-label="Conversation" data-ready=${thread.known}>
       <div class="column" ref=${content}>
         ${thread.earlier && html`<${Earlier} session=${session} scroller=${scroller} />`}
-        ${chat?.origin && !thread.earlier && thread.known && html`<${Origin} key=${chat.id} chat=${chat} />`}
+        ${
+          (chat?.origin || chat?.continues) &&
+          !thread.earlier &&
+          thread.known &&
+          html`<${Origin} key=${chat.id} chat=${chat} />`
+        }
         ${!thread.known && !thread.unsent.length && html`<${Status} loading>Loading…<//>`}
         ${thread.known && isEmpty && html`<${Empty} agent=${agent} chat=${chat} />`}
         ${turnsOf(session, chat, { question, onEdit: edit, onSend: send, onTakeBack: takeBack, onLate: setNote })}

@@ -33,6 +33,7 @@ const branch = () => import("./branch.js");
 const EditInNewChat = lazy(async () => (await branch()).EditInNewChat, { isBeside: true });
 const AskAnother = lazy(async () => (await branch()).AskAnother, { isBeside: true });
 const Terminal = lazy(async () => (await import("./terminal.js")).Terminal, { isBeside: true });
+const Sessions = lazy(async () => (await import("./sessions.js")).Sessions, { isBeside: true });
 const Costs = lazy(async () => (await import("./costs.js")).Costs, { isBeside: true });
 const QrCode = lazy(async () => (await import("./qr-code.js")).QrCode, { isBeside: true });
 
@@ -592,6 +593,7 @@ const VIEWS = {
   delete_selected: DeleteSelected,
   link: Link,
   browsers: Browsers,
+  sessions: Sessions,
   costs: Costs,
   nodes: Machines,
   remove_node: RemoveMachine,

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useLayoutEffect, useRef, useState, withValue } from "../components/ui.js";
 import { api } from "../net/api.js";
-import { oneLine } from "../text/format.js";
+import { base, oneLine } from "../text/format.js";
 
 const ASK_MS = 100; // somebody who types is not asked for at each letter
 const LIST = "directory-choice";
@@ -102,8 +102,9 @@ export function DirectoryField({ value, roots, canOffer, isChosen, onChange }) {
               aria-selected=${index === chosen}
               onClick=${() => choose(it)}
             >
-              <bdi>${oneLine(it.path)}</bdi>
+              <bdi>${base(it.path)}</bdi>
               ${it.branch && html`<span class="branch">on <bdi>${oneLine(it.branch)}</bdi></span>`}
+              <span class="whole-path"><bdi>${oneLine(it.path)}</bdi></span>
             </li>`,
         )}
       </ul>`

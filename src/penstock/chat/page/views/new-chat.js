@@ -13,11 +13,12 @@ import {
   Wrong,
 } from "../components/ui.js";
 import { api, messageOf, OFFLINE, statusOf } from "../net/api.js";
-import { confirmLevel, startChat, trust } from "../state/actions.js";
+import { confirmLevel, LAST, startChat, trust } from "../state/actions.js";
 import { freeOf, isReady, machineFor, machinesOf, offerOf } from "../state/machines.js";
 import { effortsOf } from "../state/models.js";
-import { isReader } from "../state/people.js";
+import { isOwner, isReader } from "../state/people.js";
 import { readObject, writeObject } from "../state/storage.js";
+import { openDialog } from "../state/store.js";
 import { notKeptText, sentence } from "../text/copy.js";
 import { ago, base, oneLine, plural } from "../text/format.js";
 import { chosenLevel } from "../text/permissions.js";
@@ -32,7 +33,6 @@ import { Loading, Missing } from "./status-pages.js";
 /** @typedef {{ agent?: string, cwd?: string, level?: string, home?: string }} Chosen
  *   `level`: the kind of a level, which is the person's, whatever agent is chosen. */
 
-const LAST = "penstock.last"; // what was chosen for the last new chat
 const RECENT = "penstock.recent"; // what was chosen for the new chats before
 const MAX_RECENT = 3;
 const OTHER = "\0other";
@@ -223,6 +223,13 @@ function Form({ about, nodes, offer, chosen, choose, isFirst }) {
       <${Coded} text=${level ? (isKept ? level.text : notKeptText(agent.name, wanted, level)) : ""} />${cwd !== OTHER && html` It works in <bdi class="path">${oneLine(path)}</bdi>${on}.`}<${GitState} state=${state} />
     </p>
     <${Recent} agents=${agents} directories=${directories} now=${{ agent: agent.name, cwd, level: wanted }} choose=${choose} />
+    ${
+      isOwner() &&
+      isHere &&
+      html`<p class="start-more">
+        <button type="button" class="quiet" onClick=${() => openDialog({ kind: "sessions" })}>Continue from a terminal…</button>
+      </p>`
+    }
     ${isFirst && html`<${Examples} onChoose=${(/** @type {string} */ text) => setGiven({ text })} />`}`;
 }
 

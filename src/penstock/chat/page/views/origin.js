@@ -1,20 +1,31 @@
-// The first line of a chat that begins before a message of another one: where it comes from.
+// The first line of a chat that goes on with something else: where it comes from.
 
 import { html, useEffect, useState } from "../components/ui.js";
 import { api, statusOf } from "../net/api.js";
 import { goToTurn } from "../state/actions.js";
 import { chatPath } from "../state/router.js";
 import { chatOf } from "../state/store.js";
-import { oneLine } from "../text/format.js";
+import { dayAndClock, oneLine } from "../text/format.js";
 
 const NOT_FOUND = 404;
+
+/** @param {{ chat: Api.ChatView }} props */
+export function Origin({ chat }) {
+  const { continues } = chat;
+  if (!continues) return html`<${OtherChat} chat=${chat} />`;
+  const title = oneLine(continues.title);
+  return html`<p class="origin">
+    Continues a conversation in a terminal, last used ${dayAndClock(continues.at)}${title && html`: <bdi>${title}</bdi>`}.
+    What was said there is not shown.
+  </p>`;
+}
 
 /**
  * The other chat may be gone, or one that this person may not see: then there is no link to it.
  *
  * @param {{ chat: Api.ChatView }} props
  */
-export function Origin({ chat: { origin } }) {
+function OtherChat({ chat: { origin } }) {
   const [found, setFound] = useState(() => chatOf(origin?.chat));
   const [isGone, setGone] = useState(false);
   useEffect(() => {

@@ -4,7 +4,7 @@ import { LATEST } from "../components/scroll.js";
 import { Dialog, html, useEffect, useLayoutEffect, useRef, useState, withValue } from "../components/ui.js";
 import { api, messageOf } from "../net/api.js";
 import { changeChat, goToTurn } from "../state/actions.js";
-import { decidesAbout, isReader } from "../state/people.js";
+import { decidesAbout, isOwner, isReader } from "../state/people.js";
 import { chatPath, go, goToNeighbour, openListed } from "../state/router.js";
 import { chatOf, openDialog, set } from "../state/store.js";
 import { ago, base, harmless, oneLine } from "../text/format.js";
@@ -62,6 +62,7 @@ function actionsOf({ route, about }) {
   /** @type {[boolean, string, () => void, string?][]} */
   const all = [
     [!isReader(), "New chat", () => go("/"), "Alt + N"],
+    [isOwner(), "Continue from a terminal", dialog("sessions")],
     [Boolean(chat?.turns), "Details of the last turn", () => chat && go(`${chatPath(chat.id)}/turns/${chat.turns}`)],
     [Boolean(chat) && !isReader(), "Rename and settings", dialog("settings")],
     [Boolean(chat) && decides, chat?.pinned ? "Unpin" : "Pin", change({ pinned: !chat?.pinned })],

@@ -133,7 +133,7 @@ def _branch(path: str) -> str | None:
 
 
 def _git_state(path: Path) -> tuple[str | None, int | None]:
-    """Return the branch and the number of changes of the repository of a directory, as git knows them."""
+    """Return the branch that is checked out in a directory, and the number of changed files, as git reports them."""
     from penstock.repo.git import Git  # a server without repositories needs no git
 
     try:

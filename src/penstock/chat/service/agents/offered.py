@@ -247,6 +247,19 @@ class Agents:
         _, route = self._route(name, allow)
         return registry.AGENTS[name.partition("/")[0]].routes[route].loses_sessions
 
+    def continues(self, name: str, allow: adapter.Allow, began: str | None) -> bool:
+        """Return whether a chat with an agent, at a level, goes on with a conversation that began on a route.
+
+        Some agents keep conversations over ACP separate from their others. `began`: None if it is unknown.
+        """
+        if not self.resumes(name) or self.loses_sessions(name, allow):
+            return False
+        entry = registry.AGENTS.get(name.partition("/")[0])
+        if entry is None:
+            return True
+        _, route = self._route(name, allow)
+        return entry.routes[route].resume and (began == route or "acp" not in (began, route))
+
     def level(self, name: str, allow: adapter.Allow) -> adapter.Level:
         """Return the level of a chat with an agent for what was chosen."""
         return self._effect(name, allow)[0]

@@ -67,20 +67,24 @@ async def costs(api: Api, request: Request) -> Response:
 
 
 async def create(api: Api, request: Request, body: schemas.NewChat) -> Response:
-    """Create a chat."""
-    made = await api.service.create(
-        agent=body.agent,
-        cwd=body.cwd,
-        model=body.model,
-        title=body.title,
-        allow=body.allow,
-        home=body.home,
-        id=body.id,
-        depth=max(depth_of(body.depth), await depth_of_caller(request)),
-        person=person_of(request).name,
-        visibility=body.visibility,
-        effort=body.effort,
-    )
+    """Create a chat. One that continues a conversation of a terminal is for owners: it is that of the server's user."""
+    right: Right = "begin" if body.session is None else "operate"
+    api.check(request, right, None)
+    with permits.acting(api.permit(request, right, None)):
+        made = await api.service.create(
+            agent=body.agent,
+            cwd=body.cwd,
+            model=body.model,
+            title=body.title,
+            allow=body.allow,
+            home=body.home,
+            id=body.id,
+            depth=max(depth_of(body.depth), await depth_of_caller(request)),
+            person=person_of(request).name,
+            visibility=body.visibility,
+            effort=body.effort,
+            session=body.session,
+        )
     return json_response(made, 201, {"Location": f"/api/chats/{made.id}"})
 
 

@@ -37,6 +37,12 @@ async def directory(api: Api, request: Request) -> Response:
     return json_response(await api.service.places.directory(request.query_params.get("path", "")))
 
 
+async def sessions(api: Api, request: Request) -> Response:
+    """Return conversations of terminals that a chat can continue."""
+    found = await api.service.conversations.find(request.query_params.get("q", ""))
+    return json_response({"sessions": found})
+
+
 async def trust(api: Api, request: Request, body: schemas.Trust) -> Response:
     """Trust a directory."""
     return json_response(await api.service.places.trust(body.path, body.home))
