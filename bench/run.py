@@ -25,6 +25,7 @@ from pathlib import Path
 import msgspec
 
 import chat
+import confined
 import documents
 import scale
 import synthetic
@@ -407,6 +408,7 @@ SECTIONS = {
     "memory": memory,
     "start": start_up,
     "run": first_text,
+    "confined": confined.report,
     "lenient": lenient,
     "chat": chat.report,
     "documents": documents.report,

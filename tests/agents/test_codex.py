@@ -208,11 +208,14 @@ def test_a_recorded_edit_names_its_file() -> None:
     assert found == [[Change("/tmp/demo/notes.txt", "add")]] * 2
 
 
-def test_a_command_that_was_declined_is_refused() -> None:
-    """The status reports that the permission was denied."""
-    done = read(item(type="command_execution", command="ls", status="declined"))[-1]
+@pytest.mark.parametrize(
+    "of_call", [{"type": "command_execution", "command": "ls"}, {"type": "file_change", "changes": [{"path": "/a"}]}]
+)
+def test_a_call_that_was_declined_is_refused(of_call: dict[str, Any]) -> None:
+    """The status reports that the permission was denied, and the wire has no words of a reason."""
+    done = read(item(**of_call, status="declined"))[-1]
     assert isinstance(done, up.ToolReturn)
-    assert done.refused
+    assert (done.refused, done.text) == (True, "")
 
 
 def test_the_frame_of_a_turn() -> None:

@@ -107,6 +107,7 @@ def test_a_level_that_cannot_be_kept_is_rejected(tmp_path: Path, name: str, allo
             run_of(tmp_path, name, allow=allow)
     assert words in caught.value.what
     assert caught.value.help
+    assert caught.value.help.count("It has no permissions") <= 1, "the same is said twice"
 
 
 def configured(tmp_path: Path, users: str, projects: str) -> settings.Config:

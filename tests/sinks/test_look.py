@@ -498,6 +498,28 @@ def test_the_cause_is_in_words(fields: dict[str, Any], expected: str) -> None:
     assert show(ev.RunEnded("error", "", 0, **fields, **A)) == f"[a] ✗ failed: {expected}\n"
 
 
+def test_a_diff_that_was_asked_about_is_not_repeated() -> None:
+    """The result of the allowed edit has no diff, unless it made another change than the one in the question."""
+    options = [ev.Option("y", "Yes", "allow_once")]
+    asked = ev.QuestionAsked("q", "Edit it: /demo/README.md", True, "edit", options, call_id="c", changes=EDIT, **A)
+    yes = ev.QuestionAnswered("q", "person", "y", **A)
+    begun = [call("Edit", INPUT, changes=PROPOSED), asked, yes]
+    shown = show(*begun, result("updated.", changes=EDIT), cwd="/demo")
+    assert "? asks to change a file: Edit it\n    README.md +2 −1\n" in shown
+    assert shown.count("+new line") == 1
+    assert shown.endswith("[a] ✓ edit README.md: updated +2 −1\n")
+    assert show(*begun, result("updated.", changes=PROPOSED), cwd="/demo").count("+new line") == 2
+
+
+def test_the_directory_of_a_live_run_is_shown() -> None:
+    """Once, also if the agent does not report it; a stream that is read may be of another machine."""
+    live = Guidance(is_live=True)
+    one, two = ev.RunStarted(version="2", **A), ev.RunStarted(model="m", cwd="/private/demo", **A)
+    assert show(one, cwd="/demo", guidance=live) == "[a] · a 2 · in /demo\n"
+    assert show(two, cwd="/demo", guidance=live) == "[a] · m · in /private/demo\n"
+    assert show(one, cwd="/demo") == "[a] · a 2\n"
+
+
 def test_what_was_refused_is_named() -> None:
     """By its command or path; at most three, and whether the wire or an answer refused it."""
     reject = [ev.Option("n", "No", "reject_once")]
@@ -519,6 +541,10 @@ def test_what_was_refused_is_named() -> None:
     many += [result("no", f"c{n}", is_error=True, refused=True) for n in range(5)]
     shown = show(*many, ev.RunEnded("ok", "", 1, refused=5, **A))
     assert shown.endswith("\n    5 actions were refused (f0; f1; f2; …)\n")
+    here = ev.RunStarted(cwd="/home/ana/shop", **A)
+    asked = ev.QuestionAsked("q", "/home/ana/shop/a.py, /etc/hosts", True, "edit", reject, call_id="c1", **A)
+    shown = show(here, call("Edit", {"file_path": "/home/ana/shop/a.py"}, "c1", "edit"), asked, no, end)
+    assert "\n    1 action was refused (a.py, /etc/hosts)\n" in shown
 
 
 def test_what_was_refused_is_shown_even_when_quiet() -> None:

@@ -128,8 +128,8 @@ def _routes_with(wanted: set[Feature], facts: AgentFacts) -> str:
 
 
 def _permissions(facts: AgentFacts, route: str) -> str:
-    levels = facts.allows[route]
-    return f"by its own default: {levels['own'].text} With --allow all: {levels['all'].text}"
+    own, everything = (facts.allows[route][level].text for level in ("own", "all"))
+    return own if own == everything else f"by its own default: {own} With --allow all: {everything}"
 
 
 def _agents_with(wanted: set[Feature], agents: Mapping[str, AgentFacts]) -> str:

@@ -185,7 +185,7 @@ class AcpCalls:
         open_ones = [call for call in rejected if call.id in self._open]
         for call in open_ones:
             self._end(call)
-        return [ToolReturn(call.id, "refused", True, lane=call.lane) for call in open_ones]
+        return [ToolReturn(call.id, "", True, lane=call.lane) for call in open_ones]
 
     def _patched(self, call_id: str, patch: dict[str, Any], lane: str | None, announced: bool) -> AcpCall:
         call = self._open.get(call_id)

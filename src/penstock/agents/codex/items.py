@@ -153,7 +153,8 @@ def _file_change(item: Item, done: bool) -> Sequence[Update]:
     title = ", ".join(paths) or None
     call = ToolCall(_call_id(item), "file_change", {"changes": item.changes}, title, tool_kind, changes=changes)
     lines = [f"{text_of(entry.get('kind'))} {path}".strip() for entry, path in zip(entries, paths, strict=True)]
-    return _tool(item, done, call, "\n".join(lines), changes=changes)
+    text = "" if item.status == "declined" else "\n".join(lines)  # else it would read as the reason
+    return _tool(item, done, call, text, changes=changes)
 
 
 def _mcp_tool_call(item: Item, done: bool) -> Sequence[Update]:

@@ -27,14 +27,14 @@ class Paths:
     """Paths as they are shown: relative to the working directory of the run."""
 
     def __init__(self, cwd: str | None = None) -> None:
-        self._given = cwd
+        self.given = cwd
         self._heads: list[str] = []
         self.reset()
 
     def reset(self) -> None:
         """Forget the directories that a run reported."""
         self._heads = []
-        self.add(self._given)
+        self.add(self.given)
 
     def add(self, cwd: str | None) -> None:
         """Add a name of the working directory."""

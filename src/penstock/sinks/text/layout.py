@@ -189,6 +189,8 @@ class Layout:
                 called.called = event
                 self._finish_if_open(called)
                 return True
+        elif isinstance(event, ev.QuestionAsked):
+            self._results.note_question(event)
         elif isinstance(event, ev.MessageEnded) and event.parent is None:
             self._abandon_calls(event.message)
         elif isinstance(event, ev.RunEnded):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from penstock.core.bounded import BoundedDict
-from penstock.events import Change, ToolCalled, ToolReturned
+from penstock.events import Change, QuestionAsked, ToolCalled, ToolReturned
 from penstock.sinks.sanitize import clean, clean_line
 from penstock.sinks.text import edits
 from penstock.sinks.text.calls import Calls
@@ -68,15 +68,22 @@ class Results:
         self._format = calls
         self._open: BoundedDict[str, ToolCalled] = BoundedDict(MAX_CALLS)
         self._live: dict[str, str] = {}
+        self._asked: BoundedDict[str, list[Change]] = BoundedDict(MAX_CALLS)
 
     def reset(self) -> None:
         """Forget the calls of a run."""
         self._open.clear()
         self._live.clear()
+        self._asked.clear()
 
     def learn(self, event: ToolCalled) -> None:
         """Record a call until its result."""
         self._open[event.call_id] = event
+
+    def note_question(self, event: QuestionAsked) -> None:
+        """Record the diff that a question shows, so that the result does not repeat it."""
+        if event.call_id is not None and event.changes:
+            self._asked[event.call_id] = event.changes
 
     @property
     def running(self) -> str:
@@ -193,7 +200,9 @@ class Results:
             if proposed is None or edits.counts(proposed) != edits.counts(changes):
                 pieces += edits.counts(changes)
         pieces.append(("dim", _time(event)))
-        was_shown = verbose and proposed and edits.changed_lines(proposed) == edits.changed_lines(changes)
+        asked = self._asked.pop(event.call_id, None)
+        before = proposed if verbose else asked
+        was_shown = before and edits.changed_lines(before) == edits.changed_lines(changes)
         limit = None if verbose else edits.MAX_SHORT_DIFF_LINES
         rows = [] if was_shown or not self._visibility.shows_diffs else edits.diffs(changes, self._format.paths, limit)
         text = clean(event.text).strip("\n") if verbose else ""

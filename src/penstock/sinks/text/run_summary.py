@@ -106,6 +106,7 @@ class RunFacts:
         self._known_before = frozenset(guidance.said_before or ())
         self._any_command = False
         self._is_confirmed = False
+        self._has_directory = False
 
     def reset(self) -> None:
         """Forget the run."""
@@ -117,13 +118,14 @@ class RunFacts:
         self._known = set()
         self._any_command = False
         self._is_confirmed = False
+        self._has_directory = False
 
     def note(self, event: ToolCalled | ToolReturned) -> None:
         """Count a call or its result."""
         if isinstance(event, ToolCalled):
             if event.tool_kind == "execute":
                 self._commands[event.call_id] = None
-            self._titles[event.call_id] = _subject(event.title)
+            self._titles[event.call_id] = self._subject(event.title)
             return
         title = self._titles.pop(event.call_id, "")
         if event.refused and event.call_id not in self._refused:
@@ -141,20 +143,28 @@ class RunFacts:
         kinds = {option.id: option.kind for option in asked.options or ()}
         if event.option is not None and kinds.get(event.option) not in ("reject_once", "reject_always"):
             return
-        self._refused[asked.call_id or asked.id] = _subject(asked.title or asked.text)
+        paths = ", ".join(change.path for change in asked.changes or ())
+        self._refused[asked.call_id or asked.id] = self._subject(paths or asked.title or asked.text)
         self._by_person += event.by == "person"
+
+    def _subject(self, text: str) -> str:
+        """Return the first line of a command, or paths as they are shown."""
+        line = ", ".join(map(self._paths.short, text.strip().partition("\n")[0].split(", ")))
+        return shortened(clean_line(line), MAX_SUBJECT_CHARS)
 
     def started(self, event: RunStarted, *, whole: bool) -> list[Piece]:
         """Return what was not reported before: agent and version, model, directory, permission, session."""
         self._is_confirmed = self._is_confirmed or event.session_id is not None
         session = event.session_id and (event.session_id if whole else event.session_id[:SESSION_CHARS])
+        cwd = event.cwd or (self._paths.given if self._guidance.is_live and not self._has_directory else None)
+        self._has_directory = self._has_directory or cwd is not None
         is_free = not self._guidance.is_confined or self._guidance.permission != EVERYTHING_UNASKED
         facts = [
             f"{event.program or self._guidance.program or event.agent} {event.version}"
             if event.version
             else event.program,
             event.model,
-            event.cwd and f"in {event.cwd}",
+            cwd and f"in {cwd}",
             self._guidance.permission if is_free else EVERYTHING_HERE,
             RULES_UNUSED if self._guidance.has_rules and self._guidance.permission == EVERYTHING_UNASKED else "",
             session and f"session {session}",
@@ -266,10 +276,6 @@ def _refused(count: int, subjects: list[str], allow: str) -> list[Piece]:
         ("text", f" ({named})" * bool(named)),
         ("text", f": {allow}" if allow else ""),
     ]
-
-
-def _subject(text: str) -> str:
-    return shortened(clean_line(text.strip().partition("\n")[0]), MAX_SUBJECT_CHARS)
 
 
 def measured(event: RunEnded, *, is_live: bool) -> int | None:

@@ -122,11 +122,12 @@ def unknown(event: Unknown) -> list[Piece]:
 def question_words(event: QuestionAsked, paths: Paths) -> str:
     """Return what is asked, and the agent's words with relative paths.
 
-    A line with the path alone is left out if the diff below has the same one as its title.
+    The path is left out, alone on a line or after a colon, if the diff below has the same one as its title.
     """
     changes = event.changes or ()
     title = changes[0].path if len(changes) == 1 else None
-    lines = [", ".join(map(paths.short, line.split(", "))) for line in event.text.split("\n") if line != title]
+    said = (line.removesuffix(f": {title}") for line in event.text.split("\n") if line != title)
+    lines = [", ".join(map(paths.short, line.split(", "))) for line in said]
     return ": ".join(filter(None, (ASKS[event.ask], clean("\n".join(lines)))))
 
 
