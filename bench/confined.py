@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from markdown_table import row, section
-
 from penstock.run.confine import machine_problem
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,17 +28,25 @@ PLAIN, CONFINED, RESTRICTED = ["--sandbox=off"], ["--sandbox=on"], ["--network=a
 WAYS = (PLAIN, CONFINED, RESTRICTED)
 
 
+class Took(NamedTuple):
+    """What one run took, in seconds."""
+
+    first_text: float
+    cpu: float
+
+
 def report(quick: bool) -> Iterator[str]:
     yield from section(
         "Confined runs",
         "From the start of `penstock run` until the first text can be read: the least of runs that take turns. The "
         "first agent is a stand-in that prints a recording at once. The others are real agents, which answer by a "
         "model server of the tests, if `tests/real/install.py` has installed them. Wanted for the stand-in: confined "
-        f"at most 10 ms later, and 40 ms with `--network agent`. Load of the machine: {os.getloadavg()[0]:.0f}.",
-        ["agent", "runs", "plain", "confined", "later by", "`--network agent`", "later by"],
+        "at most 10 ms later, and 40 ms with `--network agent`. The CPU time is that of all processes beside a plain run, "
+        "which a busy machine changes less.",
+        ["agent", "runs", "plain", "confined", "CPU", "`--network agent`", "CPU", "load"],
     )
     if problem := machine_problem():
-        yield row(f"(not here: {problem})", *[""] * 6)
+        yield row(f"(not here: {problem})", *[""] * 7)
         return
     (ROOT / "build").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=ROOT / "build") as place:  # `/tmp` is empty in a confined run
@@ -67,26 +76,26 @@ def _real(target: Target, root: Path, count: int) -> Iterator[str]:
             took = _measured(target.name, root, at.env, "scenario=text please", count, options, host)
             yield _row(str(target), took, count)
     except NotInstalled:
-        yield row(f"{target} (not installed)", *[""] * 6)
+        yield row(f"{target} (not installed)", *[""] * 7)
 
 
 def _measured(
     agent: str, root: Path, env: dict[str, str], prompt: str, count: int, options: Sequence[str], host: str = ""
-) -> list[list[float]]:
-    """Return the times of runs in each way, without those of a first round, which fills the caches."""
+) -> list[list[Took]]:
+    """Return what runs in each way took, without those of a first round, which fills the caches."""
     env = {**env, "PENSTOCK_DATA": str(root / "data"), "PYTHONPYCACHEPREFIX": str(root / "cache")}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
-    took: list[list[float]] = [[] for _ in WAYS]
+    took: list[list[Took]] = [[] for _ in WAYS]
     for _ in range(count + 1):
         for times, way in zip(took, WAYS, strict=True):
             more = [f"--network-host={host}"] if host and way is RESTRICTED else []
             argv = [sys.executable, "-m", "penstock", "run", agent, prompt, "--to=ndjson", *options, *way, *more]
-            times.append(_first_text(argv, root / "work", env))
+            times.append(_run(argv, root / "work", env))
     return [times[1:] for times in took]
 
 
-def _first_text(argv: list[str], cwd: Path, env: dict[str, str]) -> float:
-    start = time.perf_counter()
+def _run(argv: list[str], cwd: Path, env: dict[str, str]) -> Took:
+    start, before = time.perf_counter(), _cpu_of_children()
     with subprocess.Popen(
         argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
     ) as process:
@@ -98,11 +107,18 @@ def _first_text(argv: list[str], cwd: Path, env: dict[str, str]) -> float:
                 first = time.perf_counter() - start
         if not first:
             raise SystemExit(f"{argv} printed no text: {seen.decode()[-2000:]}")
-    return first
+    return Took(first, _cpu_of_children() - before)
 
 
-def _row(name: str, took: list[list[float]], count: int) -> str:
-    plain, confined, restricted = map(min, took)
-    late = [f"{(it - plain) * 1e3:.0f} ms" for it in (confined, restricted)]
-    shown = [f"{it * 1e3:.0f} ms" for it in (plain, confined, restricted)]
-    return row(name, str(count), shown[0], shown[1], late[0], shown[2], late[1])
+def _cpu_of_children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _row(name: str, took: list[list[Took]], count: int) -> str:
+    plain, *others = (min(it.first_text for it in runs) for runs in took)
+    plain_cpu, *others_cpu = (min(it.cpu for it in runs) for runs in took)
+    cells = [f"{plain * 1e3:.0f} ms"]
+    for first_text, cpu in zip(others, others_cpu, strict=True):
+        cells += [f"{(first_text - plain) * 1e3:+.0f} ms", f"{cpu / plain_cpu:.2f}"]
+    return row(name, str(count), *cells, f"{os.getloadavg()[0]:.0f}")
