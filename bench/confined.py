@@ -41,7 +41,7 @@ def report(quick: bool) -> Iterator[str]:
         "From the start of `penstock run` until the first text can be read: the least of runs that take turns. The "
         "first agent is a stand-in that prints a recording at once. The others are real agents, which answer by a "
         "model server of the tests, if `tests/real/install.py` has installed them. Wanted for the stand-in: confined "
-        "at most 10 ms later, and 40 ms with `--network agent`. The CPU time is that of all processes beside a plain run, "
+        "at most 10 ms later, and 40 ms with `--network agent`. The CPU time is that of all processes, plain = 1, "
         "which a busy machine changes less.",
         ["agent", "runs", "plain", "confined", "CPU", "`--network agent`", "CPU", "load"],
     )
