@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from penstock import events as ev
 from penstock.chat.history.entries import Entry, Numbered, Prompted, TurnBegan
@@ -55,3 +57,11 @@ def short_ones(recordings: list[Recording], number: int) -> dict[str, list[Numbe
     found = {it.name: rows for it in recordings if 8 < len(rows := entries_of(it)) < 120}
     step = len(found) // number
     return {asking.name: entries_of(asking), **dict([*found.items()][::step][: number - 1])}
+
+
+def plan_and_notices(rows: list[Numbered]) -> tuple[list[dict[str, Any]] | None, list[str]]:
+    """The last plan of the main agent, and the texts of its warnings and errors."""
+    events = [row.what for row in rows if isinstance(row.what, ev.Base) and row.what.parent is None]
+    plans = [msgspec.to_builtins(it.items) for it in events if isinstance(it, ev.PlanChanged)]
+    notices = [it.text for it in events if isinstance(it, ev.Notice) and it.level != "info"]
+    return plans[-1] if plans else None, notices

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import agui_clients
 import pytest
-from recorded_turns import PROMPT, end_of, entries_of, first_question
+from recorded_turns import PROMPT, end_of, entries_of, first_question, plan_and_notices
 
 from penstock import events as ev
 from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, TurnBegan
@@ -43,6 +43,8 @@ class Reader:
         self.results: set[str] = set()
         self.end: str | None = None
         self.last: dict[str, Any] = {}
+        self.plan: Any = None
+        self.notices: list[str] = []
         self._open: set[tuple[str, str]] = set()
         self._ended: set[tuple[str, str]] = set()
         events = list(events_of(data))
@@ -83,6 +85,11 @@ class Reader:
             assert event["toolCallId"] not in self.results
             assert event["messageId"] not in self.messages
             self.results.add(event["toolCallId"])
+        elif kind == "ACTIVITY_SNAPSHOT":
+            assert event["activityType"] == "plan"
+            self.plan = event["content"]["items"]
+        elif kind == "CUSTOM" and event["name"] == "penstock.notice":
+            self.notices.append(event["value"]["text"])
         elif kind in ("RUN_FINISHED", "RUN_ERROR"):
             self.last = event
             self.end = "error" if kind == "RUN_ERROR" else event.get("outcome", {"type": "none"})["type"]
@@ -141,6 +148,12 @@ def test_each_recording_ends_as_its_run(recording: Recording, is_full: bool, is_
     assert read.end == expected_end(rows, is_new=is_new)
     assert end.outcome not in FAILURES or end.reason is None or end.reason in read.last["message"]
     assert is_new or "usage" not in read.last
+    last = rows[-2].what
+    if read.end != "error" and isinstance(last, ev.RunEnded):
+        assert read.last["result"].get("cost_usd") == last.cost_usd
+        assert not is_new or ("usage" in read.last) == (last.usage is not None)
+    plan, notices = plan_and_notices(rows)
+    assert (read.plan, read.notices) == ((plan, notices) if is_full else (None, []))
     if is_full:
         known = {
             it.what.call_id for it in rows if isinstance(it.what, ev.ToolCalled) and (is_new or not it.what.parent)

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import ai_sdk_clients
+import msgspec
 import pytest
-from recorded_turns import end_of, entries_of, first_question
+from recorded_turns import end_of, entries_of, first_question, plan_and_notices
 
 from penstock import events as ev
 from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, TurnBegan
@@ -39,6 +40,8 @@ class Reader:
         self.question: str | None = None
         self.metadata: dict[str, Any] = {}
         self.kinds: set[str] = set()
+        self.plan: Any = None
+        self.notices: list[str] = []
         self._open: dict[str, str] = {}
         self._in_step = False
         parts = list(parts_of(data))
@@ -90,6 +93,10 @@ class Reader:
             self.end = kind
             self.error = part.get("errorText")
             assert part.get("finishReason", "stop") in ("stop", "tool-calls")
+        elif kind == "data-plan":
+            self.plan = part["data"]["items"]
+        elif kind == "data-notice":
+            self.notices.append(part["data"]["text"])
         else:
             assert kind.startswith("data-")
 
@@ -123,9 +130,15 @@ def test_each_recording_ends_as_its_run(recording: Recording, is_full: bool) -> 
     assert read.end == ("error" if end.outcome in FAILURES else "abort" if end.outcome == "cancelled" else "finish")
     assert read.metadata["outcome"] == end.outcome
     assert end.outcome not in FAILURES or end.reason is None or end.reason in str(read.error)
+    last = rows[-2].what
+    if isinstance(last, ev.RunEnded):
+        usage = None if last.usage is None else msgspec.to_builtins(last.usage)
+        assert (read.metadata.get("usage"), read.metadata.get("cost_usd")) == (usage, last.cost_usd)
     if is_full:
         known = {it.what.call_id for it in rows if isinstance(it.what, ev.ToolCalled) and it.what.parent is None}
         assert len(read.calls) == len(known)
+    plan, notices = plan_and_notices(rows)
+    assert (read.plan, read.notices) == ((plan, notices) if is_full else (None, []))
 
 
 @pytest.mark.sample(6)

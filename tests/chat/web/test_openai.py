@@ -412,6 +412,15 @@ def test_files_that_are_rejected(gateway: Gateway) -> None:
     assert turns(gateway) == []
 
 
+def test_settings_of_a_model_have_no_effect(gateway: Gateway) -> None:
+    """Clients send them with each request, also such as no model could have; the agent chooses its own."""
+    settings = {"temperature": 9, "top_p": -1, "max_tokens": 1, "max_completion_tokens": 1, "stop": ["F"], "seed": 7}
+    answer = post(gateway, {**settings, "presence_penalty": 2, "logprobs": True, "n": 1})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["choices"][0]["message"]["content"] == REPLY
+    assert answer.json()["choices"][0]["finish_reason"] == "stop"
+
+
 # --- what is refused ---
 
 
