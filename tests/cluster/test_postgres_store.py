@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 import uuid
@@ -24,7 +25,8 @@ from penstock.chat.store.postgres.migrate import ROWS, SchemaTooOld, migrate, mi
 from penstock.chat.store.postgres.store import PostgresStore
 from penstock.chat.store.protocol import ChatStore, Claimed, Conflict, Fenced, LeaseLost, StoreFailed, UnknownChat
 from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, TurnRow
-from penstock.chat.store.search import Reader
+from penstock.chat.store.search import Reader, SearchTexts, key_of
+from penstock.chat.store.words import parse
 from penstock.errors import UsageError
 
 pytestmark = pytest.mark.slow
@@ -71,6 +73,29 @@ def test_a_prompt_and_its_job_are_one(database: str) -> None:
             assert await _jobs(store) == [job]
             await store.delete_chat("a")
             assert await _jobs(store) == []
+
+    asyncio.run(check())
+
+
+def test_turns_of_one_moment_are_indexed_at_several_nodes(database: str) -> None:
+    """Rows of the index with the same key are all added, whichever nodes add them at once."""
+    names = (f"chat-{number}" for number in itertools.count())
+    alike = list(itertools.islice((name for name in names if key_of(name, 0, 1) & 0xFFFF == 7), 24))
+
+    async def check() -> None:
+        async with AsyncExitStack() as stack:
+            stores = [await stack.enter_async_context(await PostgresStore.open(database)) for _ in range(3)]
+            for name in alike:
+                await stores[0].create_chat(ChatRow(name, "claude", "/", 1, title="alike"))
+            waiting = await stores[0].list_unindexed(limit=99)
+            assert len(waiting) == len(alike)
+            works = (
+                stores[place % 3].index(item, SearchTexts(title="alike"), at=1) for place, item in enumerate(waiting)
+            )
+            await asyncio.gather(*works)
+            assert await stores[0].list_unindexed(limit=99) == []
+            hits, _ = await stores[1].search(parse("alike"), Reader("owner", is_owner=True), limit=99)
+            assert {hit.chat for hit in hits} == {*alike}
 
     asyncio.run(check())
 

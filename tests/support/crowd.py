@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -22,12 +23,25 @@ AGAIN_SECONDS = 0.1
 class Watching:
     """One viewer, over all of its connections."""
 
-    def __init__(self, chat: str, machines: Sequence[Machine], *, remembers: bool = True) -> None:
-        """`machines` are tried in turn. `remembers`: all that it saw is compared, and not the end alone."""
+    def __init__(
+        self,
+        chat: str,
+        machines: Sequence[Machine],
+        *,
+        remembers: bool = True,
+        tokens: Mapping[str, str] | None = None,
+    ) -> None:
+        """`machines` are tried in turn. `remembers`: all that it saw is compared, and not the end alone.
+
+        `tokens` are those of a person, by the name of the machine; without them it is the owner.
+        """
         self.chat, self.machines, self.remembers = chat, machines, remembers
+        self.tokens = tokens
         self.viewer = Viewer()
         self.moments: dict[int, dict[int, dict[str, Any]]] = {}
         """What it saw at each number, for `truth.judge`."""
+        self.seen_at: dict[int, float] = {}
+        """Seconds since the epoch at which it saw each number."""
         self.connections = 0
 
     async def watch(self) -> None:
@@ -52,7 +66,8 @@ class Watching:
 
     async def _read(self, machine: Machine, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = [f"GET /api/chats/{self.chat}/events?delta=1 HTTP/1.1", f"Host: 127.0.0.1:{machine.port}"]
-        head += [f"Authorization: Bearer {machine.token}", "Accept: text/event-stream"]
+        token = machine.token if self.tokens is None else self.tokens[machine.name]
+        head += [f"Authorization: Bearer {token}", "Accept: text/event-stream"]
         if self.viewer.after is not None:
             head.append(f"Last-Event-ID: {self.viewer.after}")
         writer.write("\r\n".join([*head, "", ""]).encode())
@@ -68,6 +83,7 @@ class Watching:
             after = self.viewer.after
             if after is not None and after != before:
                 assert before is None or after > before, "a number comes twice"
+                self.seen_at[after] = time.time()
                 if self.remembers:
                     self.moments[after] = self.viewer.seen
 

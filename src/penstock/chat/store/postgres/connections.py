@@ -86,7 +86,15 @@ FULL = ("53", "58")
 ENDED = "57014"
 """Error code of a statement that the server ended, as it took too long."""
 
+TAKEN = "23505"
+"""Error code of a row whose key another one has."""
+
 _log = logging.getLogger("penstock.store")
+
+
+def code_of(failed: StoreFailed) -> str:
+    """Return the error code of the server; empty if it did not answer."""
+    return getattr(failed.__cause__, "sqlstate", None) or ""
 
 
 def parameters(url: str) -> dict[str, Any]:
@@ -328,7 +336,7 @@ class Database:
         try:
             return await asyncio.shield(self._start(self._fetch_bounded(query, values)))
         except StoreFailed as failed:
-            if getattr(failed.__cause__, "sqlstate", None) == ENDED:
+            if code_of(failed) == ENDED:
                 raise TimeoutError from failed
             raise
 
@@ -376,7 +384,7 @@ class Database:
                     self.state.failed(failed)
                     raise failed from away
             except StoreFailed as failed:
-                if (getattr(failed.__cause__, "sqlstate", None) or "").startswith(FULL):
+                if code_of(failed).startswith(FULL):
                     self.state.failed(failed)
                 raise
             await asyncio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])

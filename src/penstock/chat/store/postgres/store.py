@@ -16,7 +16,7 @@ from penstock.chat.store.columns import from_postgres
 from penstock.chat.store.costs import CostGroup, CostSum, check_group
 from penstock.chat.store.postgres import statements
 from penstock.chat.store.postgres.appends import Append, Appends, encoded
-from penstock.chat.store.postgres.connections import PATIENCE, Away, Database, Patience
+from penstock.chat.store.postgres.connections import PATIENCE, TAKEN, Away, Database, Patience, code_of
 from penstock.chat.store.postgres.migrate import require_tables
 from penstock.chat.store.postgres.recent import Recent
 from penstock.chat.store.postgres.tailer import Tailer
@@ -389,7 +389,14 @@ class PostgresStore:
         kept, vector = (SearchTexts(), None) if texts is None else await asyncio.to_thread(_indexed, texts)
         values = {"id": item.chat, "turn": item.turn, "mark": item.mark, "at": at, "words": vector}
         key = key_of(item.chat, item.turn, at)
-        await self.database.fetch(statements.INDEX, {**values, "key": key, **asdict(kept)})
+        while True:
+            try:
+                await self.database.fetch(statements.INDEX, {**values, "key": key, **asdict(kept)})
+                return
+            except StoreFailed as failed:
+                # Another node added a row of the same moment meanwhile; the next attempt sees it.
+                if code_of(failed) != TAKEN:
+                    raise
 
     async def search(self, terms: Sequence[Term], reader: Reader, *, before: int = MAX_KEY, limit: int) -> StoredHits:
         """As `ChatStore.search`. One search is made at a time, on a connection on which the server ends a long one."""
