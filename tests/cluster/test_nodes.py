@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
-from waiting import until
+from waiting import PATIENCE, until
 
+from penstock.chat.cluster import nodes
+from penstock.chat.cluster.member import Member
 from penstock.chat.cluster.nodes import list_nodes
+from penstock.chat.service.nodes import ThisNode
 from penstock.chat.store.postgres.connections import Database, parameters
 
 if TYPE_CHECKING:
@@ -82,6 +86,46 @@ def test_what_one_node_did_another_knows_at_once(cluster: Cluster) -> None:
     question = home.turns(asking)[0]["question"]
     gateway.post(f"/api/chats/{asking}/questions", {"id": question["id"], "answer": question["options"][0]["id"]})
     assert home.settled(asking)[0]["message"] == "asked: once"
+
+
+@pytest.mark.parametrize("has_expired", [False, True])
+def test_a_start_may_take_longer_than_the_lease(
+    database: str, monkeypatch: pytest.MonkeyPatch, *, has_expired: bool
+) -> None:
+    """A node that read its chats for longer than its lease lasts begins with a lease, and fences nothing."""
+    happened: asyncio.Queue[str] = asyncio.Queue()
+
+    class Node:
+        busy = 0
+
+        async def run_job(self, chat: str, turn: int) -> None: ...
+
+        async def fence(self) -> None:
+            happened.put_nowait("fenced")
+
+        def waiting_turns(self) -> dict[str, int]:
+            happened.put_nowait("swept")
+            return {}
+
+    this_node = ThisNode(name="slow", by_jobs=True)
+
+    async def start() -> None:
+        async with Database(database) as opened:
+            member = Member(opened, this_node, works=False)
+            with monkeypatch.context() as patch:
+                patch.setattr(nodes, "OWN_TTL_SECONDS", 0.0)
+                await member.join(lambda _: None)
+            if has_expired:
+                await opened.fetch("UPDATE nodes SET seen = seen - interval '1 hour'")
+            try:
+                await member.start(cast("Any", SimpleNamespace(node=Node())))
+                assert await asyncio.wait_for(happened.get(), PATIENCE) == "swept"
+                assert this_node.incarnation is not None
+                assert [node.is_live for node in await list_nodes(opened)] == [True]
+            finally:
+                await member.close()
+
+    asyncio.run(start())
 
 
 HOSTILE = "ev\x1b[2Jil\u202e\n/x"

@@ -204,15 +204,15 @@ def test_calls_work_as_soon_as_the_server_is_back(database: str, proxy: Proxy) -
         async with asyncio.timeout(PATIENCE), store:
             await store.create_chat(ChatRow("a", "claude", "/", 1))
             await store.append("a", [b"1"], after=0, at=1)
-            await asyncio.gather(*(store.summary("a", limit=1) for _ in range(WORKERS)))
+            await asyncio.gather(*(store.list_turns("a", limit=1) for _ in range(WORKERS)))
             proxy.hold("to server", "to client")
             with pytest.raises(StoreFailed):
                 await store.summary("a", limit=1)
             await asyncio.sleep(SHORT.away)
             proxy.cut()
             proxy.hold()
-            calls = [store.summary("a", limit=1) for _ in range(WORKERS)]
-            assert [found.last for found in await asyncio.gather(*calls)] == [1] * WORKERS
+            calls = [store.get_chat("a") for _ in range(WORKERS)]
+            assert [found.id for found in await asyncio.gather(*calls)] == ["a"] * WORKERS
             assert await store.append("a", [b"2"], after=1, at=1) == 2
 
     asyncio.run(check())

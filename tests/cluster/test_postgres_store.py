@@ -23,7 +23,16 @@ from penstock.chat.store.columns import POSTGRES, columns
 from penstock.chat.store.conformance import CHECKS, Check, check_store
 from penstock.chat.store.postgres.migrate import ROWS, SchemaTooOld, migrate, migrations
 from penstock.chat.store.postgres.store import PostgresStore
-from penstock.chat.store.protocol import ChatStore, Claimed, Conflict, Fenced, LeaseLost, StoreFailed, UnknownChat
+from penstock.chat.store.protocol import (
+    ChatStore,
+    Claimed,
+    Conflict,
+    Fenced,
+    LeaseLost,
+    StoreClosed,
+    StoreFailed,
+    UnknownChat,
+)
 from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, TurnRow
 from penstock.chat.store.search import Reader, SearchTexts, key_of
 from penstock.chat.store.words import parse
@@ -73,6 +82,40 @@ def test_a_prompt_and_its_job_are_one(database: str) -> None:
             assert await _jobs(store) == [job]
             await store.delete_chat("a")
             assert await _jobs(store) == []
+
+    asyncio.run(check())
+
+
+def test_summaries_are_read_together(database: str) -> None:
+    """Each caller gets the summary of its chat, or its own error; many are read by few statements."""
+    names = [f"chat-{number}" for number in range(120)]
+    statements: list[str] = []
+
+    async def check() -> None:
+        async with await PostgresStore.open(database) as store:
+            for number, name in enumerate(names):
+                await store.create_chat(ChatRow(name, "claude", "/", 1))
+                await store.append(name, [b"1", b"2"], after=0, at=1, turns=[TurnRow(1, 1, 2, number, b"view")])
+            fetch = store.database.fetch
+
+            async def counted(query: Any, *rest: Any, **more: Any) -> Any:
+                statements.append(query)
+                return await fetch(query, *rest, **more)
+
+            store.database.fetch = counted  # type: ignore[method-assign]
+            calls = [asyncio.create_task(store.summary(name, limit=1)) for name in [*names, "none", *names[:3]]]
+            await asyncio.sleep(0)
+            calls[5].cancel()
+            found = await asyncio.gather(*calls, return_exceptions=True)
+            assert isinstance(found.pop(5), asyncio.CancelledError)
+            assert isinstance(found.pop(len(names) - 1), UnknownChat)
+            numbers = [number for number in range(len(names)) if number != 5]
+            assert found == [(2, 2, [TurnRow(1, 1, 2, number, b"view")]) for number in [*numbers, 0, 1, 2]]
+            assert len(statements) == 3
+            empty = await asyncio.gather(store.summary(names[0], limit=9), store.summary(names[0], limit=1))
+            assert empty[0] == empty[1]
+        with pytest.raises(StoreClosed):
+            await store.summary(names[0], limit=1)
 
     asyncio.run(check())
 

@@ -70,10 +70,16 @@ class Member:
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def start(self, service: Service) -> None:
-        """Describe this node to the others, before it answers anybody, and begin to work on its jobs."""
+        """Describe this node to the others, before it answers anybody, and begin to work on its jobs.
+
+        Raises:
+            NameTaken: the lease ended while the chats were read, and another process has the name.
+        """
         self._busy = lambda: service.node.busy
         await self._describe(service)
-        await self._lease.publish()
+        if not await self._lease.publish():
+            with contextlib.suppress(StoreFailed):
+                await self._take()
         self._running = asyncio.create_task(self._run(service))
         self._running.add_done_callback(_log_failure)
 

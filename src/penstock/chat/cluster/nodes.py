@@ -105,9 +105,16 @@ class Lease:
             await asyncio.sleep(max(0.0, min(pause, self._until - seconds())))
         self.incarnation = None
 
-    async def publish(self) -> None:
-        """Publish the description of this process to the others; without an effect if the database is away."""
-        await self._renew()
+    async def publish(self) -> bool:
+        """Renew the lease, with the description of this process; return whether it goes on.
+
+        If the database is away, nothing changes.
+        """
+        sent = seconds()
+        renewed = await self._renew()
+        if renewed:
+            self._until = sent + OWN_TTL_SECONDS
+        return renewed is not False
 
     async def leave(self) -> None:
         """End the lease, so that others need not wait.

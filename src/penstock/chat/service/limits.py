@@ -31,8 +31,8 @@ class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after a question that does not block the run, in which the agent may answer it itself or end."""
     closing: float = 0.4
     """Seconds for the ends of killed runs. A later end is marked at the next start."""
-    recovering: int = 20
-    """Chats that are recovered at the same time at the start: more would only wait for the disk."""
+    recovering: int = 50
+    """Chats that are recovered at the same time at the start: PostgreSQL reads so many summaries in one statement."""
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):

@@ -60,10 +60,10 @@ LIST_TURNS = f"""SELECT {_TURN} FROM heads AS h LEFT JOIN LATERAL (
         SELECT * FROM turns WHERE chat = h.key AND turn < %(before)s ORDER BY turn DESC LIMIT %(limit)s
     ) AS t ON true WHERE h.id = %(id)s ORDER BY turn"""
 
-SUMMARY = f"""SELECT greatest(h.summarized, h.trimmed), h.last, {_TURN}
+SUMMARIES = f"""SELECT h.id, greatest(h.summarized, h.trimmed), h.last, {_TURN}
     FROM heads AS h LEFT JOIN turns AS t ON t.chat = h.key AND (t.last = 0 OR turn IN (
         SELECT turn FROM turns WHERE chat = h.key ORDER BY turn DESC LIMIT %(limit)s
-    )) WHERE h.id = %(id)s ORDER BY turn"""
+    )) WHERE h.id = ANY(%(ids)s::text[]) ORDER BY turn"""
 
 # Only turns before the first one that is young enough: a clock that stepped back must not make a gap.
 EXPIRED = """SELECT id, max(old.last) FROM turns AS old JOIN heads AS h ON h.key = old.chat

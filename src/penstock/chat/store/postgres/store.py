@@ -19,6 +19,7 @@ from penstock.chat.store.postgres.appends import Append, Appends, encoded
 from penstock.chat.store.postgres.connections import PATIENCE, TAKEN, Away, Database, Patience, code_of
 from penstock.chat.store.postgres.migrate import require_tables
 from penstock.chat.store.postgres.recent import Recent
+from penstock.chat.store.postgres.summaries import Summaries
 from penstock.chat.store.postgres.tailer import Tailer
 from penstock.chat.store.protocol import (
     MAX_ENTRY_BYTES,
@@ -79,6 +80,7 @@ class PostgresStore:
         self._max_entry_bytes = max_entry_bytes
         self._subscriptions: set[StoreSubscription] = set()
         self._recent = Recent()
+        self._summaries = Summaries(database)
         self._tailer = Tailer(database, self._recent, self._notify)
         self._appends = Appends(database, self._recent, self._made)
         self._closing: asyncio.Task[None] | None = None
@@ -348,8 +350,7 @@ class PostgresStore:
         """As `ChatStore.summary`."""
         check_chat(chat)
         check_number("limit", limit, 1)
-        rows = _known(chat, await self.database.fetch(statements.SUMMARY, {"id": chat, "limit": min(limit, 2**31)}))
-        return Summary(rows[0][0], rows[0][1], [from_postgres(row[2:], TurnRow) for row in rows if row[2] is not None])
+        return await self._summaries.read(chat, min(limit, 2**31))
 
     async def list_turns(self, chat: str, *, before: int | None = None, limit: int) -> list[TurnRow]:
         """As `ChatStore.list_turns`."""
