@@ -110,6 +110,29 @@ def test_a_lost_acknowledgement_is_found_out(database: str, proxy: Proxy) -> Non
     asyncio.run(check())
 
 
+def test_a_chat_that_is_not_there_is_not_deleted(database: str, proxy: Proxy) -> None:
+    """Its deletion is an error after a lost attempt too; that of a chat that was there is none."""
+
+    async def check() -> None:
+        direct = await PostgresStore.open(database)
+        store = await PostgresStore.open(proxy.url(database), patience=LONG)
+        async with asyncio.timeout(PATIENCE), direct, store:
+            await store.create_chat(ChatRow("a", "claude", "/", 1))
+            await store.get_chat("a")  # the connection of the next call is made
+            proxy.hold("to server")
+            deleting = asyncio.ensure_future(store.delete_chat("none"))
+            await asyncio.sleep(0.05)
+            proxy.cut()
+            proxy.hold()
+            with pytest.raises(UnknownChat):
+                await deleting
+            await store.delete_chat("a")
+            with pytest.raises(UnknownChat):
+                await store.delete_chat("a")
+
+    asyncio.run(check())
+
+
 def test_a_lost_acknowledgement_behind_which_others_appended(database: str, proxy: Proxy) -> None:
     """An append that was made is recognized behind later entries, and one that was not made is a conflict."""
 

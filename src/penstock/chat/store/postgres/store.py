@@ -335,6 +335,8 @@ class PostgresStore:
     async def delete_chat(self, chat: str) -> None:
         """As `ChatStore.delete_chat`."""
         check_chat(chat)
+        # Only if the chat is there now, one that a second attempt does not find was deleted by the first.
+        _known(chat, await self.database.fetch("SELECT key FROM heads WHERE id = %(id)s", {"id": chat}))
         ((found,),) = await self.database.fetch(
             "SELECT coalesce(delete_chat_v1(%(id)s), %(again)s)",
             {"id": chat},
