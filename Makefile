@@ -31,7 +31,7 @@ PINS := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 PAGE_CODE := "src/penstock/chat/page/!(vendor)/**/*.js" "src/penstock/chat/page/*.js" "tests/page/unit/*.{js,mjs}"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs page page-check page-types test test-cases test-minima test-wheel test-chat test-cuts test-page test-page-agents test-doc test-loop test-cluster test-agents test-editors soak coverage record kinds outdated check format bench mutants picture lifecycle options reference man constraints dist clean
+.PHONY: help demo docs page page-check page-types test test-cases test-minima test-wheel test-chat test-cuts test-page test-page-agents test-doc test-loop test-cluster test-agents test-editors soak coverage record kinds digests outdated check format bench mutants picture lifecycle options reference man constraints dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
@@ -116,6 +116,9 @@ outdated: $(VENV)/.dev ## ask npm and PyPI which agents are newer than those tha
 
 kinds: $(VENV)/.dev ## write the kinds of lines in the recordings into kinds.json of each agent, and the table of versions
 	$(BIN)/python tests/real/kinds.py
+
+digests: $(VENV)/.dev ## write the digests of the text of all recordings, after it was changed on purpose
+	$(BIN)/python tests/support/shown_digests.py
 
 check: $(VENV)/.browser ## lint, format, types, project rules; of the page too where npm is there
 	$(BIN)/ruff check .

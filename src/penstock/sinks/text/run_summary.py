@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import itemgetter
 
 import msgspec
 
@@ -181,7 +183,7 @@ class RunFacts:
         pieces: list[Piece] = []
         for fact in new:
             pieces += [("dim", " · " if pieces else "· "), ("warn" if _is_warning(fact) else "dim", fact)]
-        return pieces
+        return [(style, "".join(text for _, text in same)) for style, same in groupby(pieces, itemgetter(0))]
 
     def closing(self, event: RunEnded, *, whole: bool) -> list[Piece]:
         """Return the last lines of a run; without `whole`, only its outcome and the denied actions."""
