@@ -85,6 +85,9 @@ def test_a_change_is_named_and_its_command_restores_it(
     subprocess.run(["sh", "-ec", script], cwd=kept.git, check=True)
     found = kept.found()
     assert {(one.name, one.is_harm) for one in found} == expected
+    gone = {one.name for one in found if one.text == "the file was removed"}
+    paths = {one.name: kept.git / one.name for one in found}
+    assert gone == {name for name, path in paths.items() if path.parent.is_symlink() or not os.path.lexists(path)}
     for one in found:
         subprocess.run(one.restore, shell=True, cwd=kept.root, check=True)
     assert kept.found() == []
