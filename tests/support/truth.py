@@ -14,6 +14,7 @@ from penstock import events as ev
 from penstock.chat.history.entries import (
     Answered,
     Edited,
+    FilesLeft,
     Moved,
     Prompted,
     Released,
@@ -21,6 +22,7 @@ from penstock.chat.history.entries import (
     StopRequested,
     TurnBegan,
     TurnEnded,
+    Undone,
     decode,
 )
 from penstock.chat.history.timeline import Timeline
@@ -66,7 +68,7 @@ def folded(rows: list[StoredEntry]) -> dict[int, dict[str, Any]]:
             case Edited(turn=number, text=text):
                 if "began" not in turns[number]:
                     turns[number]["prompt"] = text
-            case StopRequested() | Released() | SentNow() | Moved() | Answered():
+            case StopRequested() | Released() | SentNow() | Moved() | Answered() | FilesLeft() | Undone():
                 pass  # what it leads to is an entry of its own
             case None:
                 raise AssertionError(f"a row that nobody can read: {rows[numbered.number - 1]}")

@@ -12,6 +12,7 @@ from penstock.cli.exit_status import OK, SIGNAL_BASE
 from penstock.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
+    from penstock.cli.editor.run_edits import RunEdits
     from penstock.cli.editor.terminal_conversation import TerminalConversation
     from penstock.cli.editor.typed_ahead import TypedAhead
     from penstock.cli.options import RunOptions
@@ -39,6 +40,11 @@ class OneRun(Protocol):
     @property
     def ended(self) -> RunEnded | None:
         """Last event of the run, once it has ended."""
+        ...
+
+    @property
+    def edits(self) -> RunEdits | None:
+        """Files that the run changed, once it has ended."""
         ...
 
     def show(self) -> int:
@@ -168,7 +174,7 @@ class _Conversing:
         one = self._run(options, title=conversation.title, typed_ahead=self._typed_ahead)
         with self._typed_ahead or contextlib.nullcontext():
             status = one.show()
-        conversation.end(one.ended, one.session_id)
+        conversation.end(one.ended, one.session_id, one.edits)
         self._is_sent = status == OK
         if conversation.session_id is None:
             notify_problem("the agent did not report its conversation, so the next prompt begins a new one")

@@ -30,6 +30,7 @@ from penstock.sinks.text.display_mode import ci_of
 from penstock.sinks.text.styles import duration
 
 if TYPE_CHECKING:
+    from penstock.cli.editor.run_edits import RunEdits
     from penstock.cli.editor.typed_ahead import TypedAhead
     from penstock.cli.github import Finished
     from penstock.cli.junit import FailedCalls
@@ -126,6 +127,12 @@ class LiveRuns:
         self._groups: AgentGroups | None = None
         if self._label_width and options.to == "text" and ci_of(os.environ) == "github" and not os.isatty(1):
             self._groups = AgentGroups([run.label for run in runs], output.write)
+        self.edits: RunEdits | None = None
+        """Files that the runs changed, once they have ended; None outside of a conversation."""
+        if options.interactive:
+            from penstock.cli.editor.run_edits import RunEdits  # imports what a single run does not need
+
+            self.edits = RunEdits(self._directory, may_edit=options.asked["allow"] != "read")
         self._shown = [self._display(run, number) for number, run in enumerate(runs)]
         self._group = runs[0].mark
         self._output = output
@@ -248,6 +255,8 @@ class LiveRuns:
 
     def _show(self) -> int:
         try:
+            if self.edits is not None:
+                self.edits.begin()
             for shown in self._shown:
                 self._start(shown)
             if self._keeper is not None:
@@ -259,6 +268,8 @@ class LiveRuns:
                 shown.run.stop()
             if self._groups is not None:
                 self._groups.close()
+            if self.edits is not None:
+                self.edits.end()
         report([*self._shown], self._options, self._output, self._errors)
         self._print_files()
         if ci_of(os.environ) == "github":
@@ -335,6 +346,8 @@ class LiveRuns:
                     shown.history.apply_batch(batch)
                 if shown.failed is not None:
                     shown.failed.observe(batch)
+                if self.edits is not None:
+                    self.edits.observe(batch)
                 output = shown.showing.render(batch, shown.run.agent)
                 if self._options.to != "reply":  # before the line on stderr about another agent
                     self._write(index, output)

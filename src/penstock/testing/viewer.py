@@ -26,6 +26,7 @@ FIELDS: dict[str, set[str]] = {
         *("turn", "steps", "duration_ms", "usage", "cost_usd", "agent", "model"),
         *("refused", "needs_allow", "rejected", "denied", "context_tokens", "context_window", "changed"),
     },
+    "undone": {"turn", "undone"},
     "deleted": set(),
     "store": {"works", "reason", "help"},
     "goodbye": set(),
@@ -33,7 +34,7 @@ FIELDS: dict[str, set[str]] = {
 """Types of frames, with the fields that each may have."""
 
 WHILE_RUNNING = ("status", "reply", "question", "plan")
-OF_SNAPSHOTS = ("first", "last", "agent", "model", "place")
+OF_SNAPSHOTS = ("first", "last", "agent", "model", "place", "undos")
 """Fields of a turn that a snapshot has, and that the frames do not have, or have later."""
 
 
@@ -169,6 +170,11 @@ class Viewer:
         turn = self._turn(frame, "completed")
         require(not turn.get("finalized"), "a second `finalized`")
         turn.update(frame, finalized=True)
+
+    def _undone(self, frame: Frame) -> None:
+        turn = self._turn(frame, "completed")
+        require(bool(turn.get("finalized")), "the changes of a turn that is not over were taken back")
+        turn["undone"] = frame.get("undone")
 
     def _store(self, frame: Frame) -> None:
         self.works = frame["works"]

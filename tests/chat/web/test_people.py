@@ -65,6 +65,8 @@ WRITES = {
     "branch",
     "terminal",
     "remove_rule",
+    "undo",
+    "undo_plan",
     "stop_run",
     "message_run",
 }

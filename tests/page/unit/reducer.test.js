@@ -157,11 +157,21 @@ test("any cutting of a text into deltas gives the text", () => {
   }
 });
 
+test("what was taken back is marked, also of a turn that is over, and the mark goes away", () => {
+  const over = fold([snapshot(), prompted(1), { type: "completed", turn: 1, outcome: "ok" }]);
+  const undone = { files: 2, at: 1, person: "owner" };
+  const chat = reduce(over, { type: "undone", turn: 1, undone });
+  assert.deepEqual(chat.turns[0].undone, undone);
+  assert.equal(chat.turns[0].state, "completed");
+  assert.equal(reduce(chat, { type: "undone", turn: 1 }).turns[0].undone, null);
+});
+
 test("a delta that does not join on, or a turn that nobody knows, asks for a snapshot", () => {
   const chat = fold([snapshot(), prompted(1)]);
   assert.equal(reduce(chat, delta(1, 3, "x")).broken, true);
   assert.equal(reduce(chat, { type: "streaming", turn: 2, status: "Working…" }).broken, true);
   assert.equal(reduce(chat, { type: "finalized", turn: 2, steps: 1 }), chat);
+  assert.equal(reduce(chat, { type: "undone", turn: 2 }), chat);
   assert.equal(reduce(reduce(chat, delta(1, 3, "x")), snapshot()).broken, false);
 });
 

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from penstock import events as ev
 from penstock.chat.history.details import MAX_ALL_CHARS, MAX_DIFF_LINES, MAX_FILES
-from penstock.chat.history.entries import Numbered, TurnBegan
+from penstock.chat.history.entries import FilesLeft, Numbered, TurnBegan
 from penstock.chat.history.frames import ChangedFiles
 from penstock.core.diffs import JoinedChanges, shorten
+from penstock.repo.left_files import LeftFile
 
 MAX_COUNTED = 10_000
 """Number of files of a turn that are counted: far more than an edit has. Files after them are left out."""
@@ -51,11 +52,17 @@ class ChangesFold:
         """`cwd`: the directory in which the agent runs. Without `diffs` only names and counts are kept."""
         self.cwd: str = cwd
         """Directory to which the next paths are relative."""
+        self.commands: int = 0
+        """Number of commands that were called: files that they changed are not among those of the edits."""
+        self.left: dict[str, LeftFile] = {}
+        """States of the files at the end, by their paths, as far as they were noted."""
         self._files = JoinedChanges()
         self._diff_chars = MAX_ALL_CHARS if diffs else 0  # that are left for diffs
 
     def take(self, event: ev.Event) -> None:
         """Apply the next event."""
+        if isinstance(event, ev.ToolCalled):
+            self.commands += event.tool_kind == "execute"
         if not isinstance(event, ev.ToolReturned) or not event.changes:
             return
         if event.complete and not event.failed and not event.refused:
@@ -90,6 +97,14 @@ class ChangesFold:
         changes = self._files.changes()
         return ChangedFiles(len(changes), _total(it.added for it in changes), _total(it.removed for it in changes))
 
+    def joined(self) -> list[ev.Change]:
+        """Return the files with their whole diffs and absolute paths."""
+        return self._files.changes()
+
+    def paths(self) -> list[str]:
+        """Return the names of the files, before and after."""
+        return [path for it in self.joined() for path in (it.path, it.to) if path is not None]
+
     def changes(self, directory: str, *, whole: bool, earlier: bool = False) -> FileChanges:
         """Return the files with their diffs; `directory`: the one below which paths are shown relative to it."""
         count = self.count() or ChangedFiles(0)
@@ -106,6 +121,8 @@ def take_turn(fold: ChangesFold, rows: Iterable[Numbered]) -> None:
     for _, _, what in rows:
         if isinstance(what, TurnBegan):
             fold.cwd = what.cwd
+        elif isinstance(what, FilesLeft):
+            fold.left = what.files
         elif isinstance(what, ev.Base):
             fold.take(what)
 

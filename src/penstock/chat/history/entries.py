@@ -1,10 +1,10 @@
 """Entries of a chat: the events of its runs, and between them the requests and their sources.
 
-    turn = prompted turn_began event* run_ended | prompted [turn_began event*] turn_ended
+    turn = prompted turn_began event* [files_left] run_ended | prompted [turn_began event*] turn_ended
 
 A chat runs one turn after another, so an event belongs to the turn that began last. Prompts, stops and answers are
-submitted at any time: they may come between the events of a turn. `docs/store.md` describes how entries are numbered
-and kept.
+submitted at any time: they may come between the events of a turn. What a turn changed can be `undone` once it is over.
+`docs/store.md` describes how entries are numbered and kept.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from penstock import events as ev
+from penstock.repo.file_undo import FileUndo
+from penstock.repo.left_files import LeftFile
 
 OWNER = "owner"
 """Name of the person who starts Penstock: the default of each `person`."""
@@ -124,6 +126,27 @@ class TurnBegan(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_began
     """Value of `PENSTOCK_RUN` in the environment of all processes of the run."""
 
 
+class FilesLeft(msgspec.Struct, frozen=True, omit_defaults=True, tag="files_left"):
+    """State of the files that a turn reported to have changed, at its end: only from there can they be taken back."""
+
+    turn: int
+    files: dict[str, LeftFile]
+    """States by absolute paths."""
+
+
+class Undone(msgspec.Struct, frozen=True, omit_defaults=True, tag="undone"):
+    """A person took the changes of a turn back, or made them again."""
+
+    turn: int
+    files: list[FileUndo]
+    """Files of the turn, and what was done to each."""
+    redo: bool = False
+    """True if they were made again."""
+    key: str | None = None
+    """Idempotency key of the request."""
+    person: str = OWNER
+
+
 class TurnEnded(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_ended"):
     """A turn ended without a `run_ended`: it could not be started, was taken back, or was cut off."""
 
@@ -134,7 +157,19 @@ class TurnEnded(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_ended
     """Time at which the run last added something, in milliseconds since 1970, if it was found lost later."""
 
 
-Entry = Prompted | StopRequested | Released | SentNow | Edited | Moved | Answered | TurnBegan | TurnEnded
+Entry = (
+    Prompted
+    | StopRequested
+    | Released
+    | SentNow
+    | Edited
+    | Moved
+    | Answered
+    | TurnBegan
+    | FilesLeft
+    | TurnEnded
+    | Undone
+)
 """Entry that is not an event of a run."""
 
 

@@ -33,6 +33,18 @@ class ChangedFiles(msgspec.Struct, frozen=True, omit_defaults=True):
     removed: int | None = None
 
 
+class UndoneFiles(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Number of files of a turn that are as they were before it, since a person took its changes back."""
+
+    files: int
+    stayed: int = 0
+    """Number of files that could not be taken back."""
+    at: int = 0
+    """Time at which it was done, in milliseconds since 1970."""
+    person: str = msgspec.field(default_factory=lambda: OWNER)
+    """Person who did it."""
+
+
 class TurnView(msgspec.Struct, omit_defaults=True):
     """View of a turn for clients. Times are milliseconds since 1970, by the clock that stamped its entries."""
 
@@ -99,6 +111,10 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     """Tokens that the context can hold."""
     changed: ChangedFiles | None = None
     """Files that its calls changed; None if there are none, or if it was summed up by an earlier version."""
+    undone: UndoneFiles | None = None
+    """Files that were taken back; None if none were, or if they were made again."""
+    undos: dict[str, int] | None = None
+    """Numbers of the newest entries that took its changes back or made them again, by the keys of their requests."""
     first: int = 0
     """Number of its first entry."""
     last: int = 0
@@ -188,6 +204,13 @@ class Finalized(msgspec.Struct, frozen=True, omit_defaults=True, tag="finalized"
     changed: ChangedFiles | None = None
 
 
+class UndoneFrame(msgspec.Struct, frozen=True, omit_defaults=True, tag="undone"):
+    """The changes of a turn that is over were taken back, or made again: then `undone` is missing."""
+
+    turn: int
+    undone: UndoneFiles | None = None
+
+
 class Deleted(msgspec.Struct, frozen=True, tag="deleted"):
     """The chat was deleted. No frame follows, and there is no reason to reconnect."""
 
@@ -231,6 +254,7 @@ Frame = (
     | AssistantDelta
     | Completed
     | Finalized
+    | UndoneFrame
     | Deleted
     | StoreChanged
     | Goodbye

@@ -31,8 +31,9 @@ from penstock.chat.history.entries import (
     StopRequested,
     TurnBegan,
     TurnEnded,
+    Undone,
 )
-from penstock.chat.history.frames import Frame, Snapshot, TurnView
+from penstock.chat.history.frames import Frame, Snapshot, TurnView, UndoneFiles
 from penstock.chat.history.steps import Steps
 
 KEPT_TURNS = 50
@@ -43,6 +44,9 @@ MAX_CHANGES = 20_000
 
 MAX_FRAMES = 500
 """Maximum number of frames sent at once; beyond it a client gets a snapshot, which is smaller."""
+
+KEPT_UNDOS = 20
+"""Number of requests to take back a turn's changes, or to make them again, that are recognized if they are repeated."""
 
 FIRST_PLACE = -1_000_000
 """Place of a turn that is sent now while no other such turn waits: before all others, however often that happens."""
@@ -259,6 +263,8 @@ class Timeline:
             self._hold([view for view in self.held if view.turn <= what.turn], False)
         elif isinstance(what, SentNow | Edited | Moved):
             self._change_queue(what)
+        elif isinstance(what, Undone):
+            self._undo(what)
         elif isinstance(what, Answered) and self._live is not None and self._live.view.turn == what.turn:
             self._live.questions.pop(what.id, None)
 
@@ -276,6 +282,20 @@ class Timeline:
             view = waiting[what.turn]
             view.prompt, view.edits = what.text, view.edits + 1
             self._change(view.turn, frames.EditedFrame(view.turn, view.prompt, view.edits))
+
+    def _undo(self, what: Undone) -> None:
+        view = self.turns.get(what.turn)
+        if view is None or not view.finalized:
+            return  # it is no longer kept
+        if what.redo:
+            view.undone = None
+        else:
+            stayed = sum(file.does == "stay" for file in what.files)
+            view.undone = UndoneFiles(len(what.files) - stayed, stayed, self._at, what.person)
+        if what.key is not None:
+            view.undos = dict([*(view.undos or {}).items(), (what.key, self.number)][-KEPT_UNDOS:])
+        self._finalized[view.turn] = view
+        self._change(view.turn, frames.UndoneFrame(view.turn, view.undone))
 
     def _send_now(self, view: TurnView, stops: int | None) -> None:
         """Put a waiting turn before all others, except those that were sent so before; stop the running one for it."""

@@ -362,6 +362,14 @@ declare namespace Api {
     paths: Array<string>;
   }
 
+  interface FileUndo {
+    path: string;
+    does: "move" | "nothing" | "remove" | "restore" | "stay" | "write";
+    to?: string | null;
+    reason?: "binary" | "changed" | "counted" | "cut" | "failed" | "hard_link" | "kind" | "large" | "link" | "outside" | "overwritten" | "protected" | "unfit" | "unknown" | "unplaced" | null;
+    text?: string | null;
+  }
+
   interface FileView {
     path: string;
     first: number;
@@ -897,6 +905,14 @@ declare namespace Api {
     home?: string | null;
   }
 
+  interface TurnFiles {
+    turn: number;
+    files: Array<FileUndo>;
+    redo?: boolean;
+    commands?: number;
+    repeated?: boolean;
+  }
+
   interface TurnNumber {
     turn: number;
   }
@@ -947,6 +963,8 @@ declare namespace Api {
     context_tokens?: number | null;
     context_window?: number | null;
     changed?: ChangedFiles | null;
+    undone?: UndoneFiles | null;
+    undos?: Record<string, number> | null;
     first?: number;
     last?: number;
   }
@@ -979,6 +997,23 @@ declare namespace Api {
     model?: string | null;
   }
 
+  interface UndoTurn {
+    redo?: boolean;
+  }
+
+  interface UndoneFiles {
+    files: number;
+    stayed?: number;
+    at?: number;
+    person?: string;
+  }
+
+  interface UndoneFrame {
+    type: "undone";
+    turn: number;
+    undone?: UndoneFiles | null;
+  }
+
   interface Usage {
     input_tokens?: number | null;
     output_tokens?: number | null;
@@ -998,7 +1033,7 @@ declare namespace Api {
     recent: Array<Workspace>;
   }
 
-  type Frame = Snapshot | PromptedFrame | HeldTurns | QueueFrame | EditedFrame | Streaming | Thinking | PlanFrame | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye;
+  type Frame = Snapshot | PromptedFrame | HeldTurns | QueueFrame | EditedFrame | Streaming | Thinking | PlanFrame | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | UndoneFrame | Deleted | StoreChanged | Goodbye;
 
-  type RunFrame = Snapshot | PromptedFrame | HeldTurns | QueueFrame | EditedFrame | Streaming | Thinking | PlanFrame | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye | RunChanged;
+  type RunFrame = Snapshot | PromptedFrame | HeldTurns | QueueFrame | EditedFrame | Streaming | Thinking | PlanFrame | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | UndoneFrame | Deleted | StoreChanged | Goodbye | RunChanged;
 }

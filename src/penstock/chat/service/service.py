@@ -53,6 +53,7 @@ from penstock.chat.service.shared import Shared
 from penstock.chat.service.shares import Shares
 from penstock.chat.service.slots import Slots
 from penstock.chat.service.store_checks import check_again
+from penstock.chat.service.undo import TurnUndos
 from penstock.chat.service.validation import (
     allow_of,
     budget_of,
@@ -116,6 +117,7 @@ class Service:
         self.files: ChatFiles = ChatFiles(self._chats, self.this_node, hidden)
         self.exports: Exports = Exports(self._chats)
         self.changes: TurnChanges = TurnChanges(self._chats)
+        self.undos: TurnUndos = TurnUndos(shared, self._chats, hidden)
         self.old_turns: OldTurns = OldTurns(shared.store, self._chats, shared.now, sleep)
 
     @classmethod

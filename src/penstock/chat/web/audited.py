@@ -28,6 +28,7 @@ DETAILS: dict[type[schemas.Body], tuple[str, ...]] = {
     schemas.NewBranch: ("agent", "send"),
     schemas.Order: ("turns",),
     schemas.SendNow: ("stops",),
+    schemas.UndoTurn: ("redo",),
     schemas.Stop: ("turn", "queued"),
     schemas.StopRun: ("now",),
     schemas.LandRun: ("squash",),

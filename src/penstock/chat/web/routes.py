@@ -29,6 +29,7 @@ from penstock.chat.service.conversations import ConversationView
 from penstock.chat.service.files import FileNames, FileView
 from penstock.chat.service.nodes import NodeView
 from penstock.chat.service.share_view import MadeShare, ShareView
+from penstock.chat.service.undo import TurnFiles
 from penstock.chat.web import schemas
 from penstock.chat.web.doors import bodies
 from penstock.chat.web.handlers import (
@@ -163,6 +164,12 @@ ADDRESSES = (
             Details, (400, 404), query=("format",)),
     Address("GET", f"{C}/turns/{{turn}}/changes", "read", turns.turn_changes, "The files that a turn changed", None,
             200, FileChanges, (404,)),
+    Address("GET", f"{C}/turns/{{turn}}/undo", "drive", turns.undo_plan,
+            "What would be done to take the changes of a turn back, or to make them again", None, 200, TurnFiles,
+            (400, 404, 409), query=("redo",)),
+    Address("POST", f"{C}/turns/{{turn}}/undo", "drive", turns.undo,
+            "Take the changes of a turn back, or make them again", schemas.UndoTurn, 200, TurnFiles, (400, 404, 409),
+            headers=("Idempotency-Key",)),
     Address("GET", f"{C}/changes", "read", turns.chat_changes, "The files that the newest turns changed", None, 200,
             FileChanges, (404,)),
     Address("GET", f"{C}/turns/{{turn}}/activity", "read", turns.activity, "What the agent of a turn does now", None,

@@ -181,6 +181,13 @@ class SendNow(Body, frozen=True):
     """Number of the turn that runs, which is stopped: if another one runs, nothing happens."""
 
 
+class UndoTurn(Body, frozen=True):
+    """The changes of a turn are to be taken back."""
+
+    redo: bool = False
+    """True to make them again after they were taken back."""
+
+
 class Stop(Body, frozen=True):
     """Turn to stop; by default the running one and all that wait."""
 

@@ -128,6 +128,16 @@ def _diff(conversation: TerminalConversation, argument: str) -> bool:
     return False
 
 
+def _undo(conversation: TerminalConversation, argument: str) -> bool:
+    conversation.undos.undo()
+    return False
+
+
+def _redo(conversation: TerminalConversation, argument: str) -> bool:
+    conversation.undos.redo()
+    return False
+
+
 def _quit(conversation: TerminalConversation, argument: str) -> bool:
     return True
 
@@ -140,6 +150,8 @@ COMMANDS: Mapping[str, SlashCommand] = {
     "/file": SlashCommand("PATH…", "give the next prompt a picture or another file", _file),
     "/cost": SlashCommand("", "tokens and cost of this conversation", _cost),
     "/diff": SlashCommand("", "changes in this directory since the last commit", _diff),
+    "/undo": SlashCommand("", "take back what the last prompt changed; again: the one before it", _undo),
+    "/redo": SlashCommand("", "make the changes again that were taken back last", _redo),
     "/sessions": SlashCommand("", "how to go on with this conversation later", _sessions),
     "/quit": SlashCommand("", "leave", _quit),
 }

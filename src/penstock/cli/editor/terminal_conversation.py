@@ -11,6 +11,8 @@ import msgspec
 from penstock.cli.advice import resume_command
 from penstock.cli.cost import Total, as_text
 from penstock.cli.editor.handover import summary
+from penstock.cli.editor.run_edits import RunEdits
+from penstock.cli.editor.undo import Undos
 from penstock.cli.options import RunOptions
 from penstock.events import RunEnded, Usage
 from penstock.run.history import RunRecord
@@ -44,6 +46,8 @@ class TerminalConversation:
         self._summary = ""
         """Summary for the next prompt, which begins another agent's session."""
         self._totals: dict[str, Total] = {}
+        self.undos: Undos = Undos()
+        """Changes of the prompts so far."""
 
     @property
     def agent(self) -> str:
@@ -120,8 +124,11 @@ class TerminalConversation:
             return self.options
         return msgspec.structs.replace(self.options, prompt=f"{self._summary}\n\n{self.options.prompt}")
 
-    def end(self, ended: RunEnded | None, session_id: str | None) -> None:
-        """Note how the run of the last prompt ended."""
+    def end(self, ended: RunEnded | None, session_id: str | None, edits: RunEdits | None = None) -> None:
+        """Note how the run of the last prompt ended, and the files that it changed."""
+        if edits is not None:
+            edits.prompt = self.options.prompt or ""
+            self.undos.add(edits)
         self._prompts.append(self.options.prompt or "")
         self.options = msgspec.structs.replace(self.options, stdin="never", template=None)
         if session_id is not None:  # the agent has the files, the branch and the summary now

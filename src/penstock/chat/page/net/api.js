@@ -169,6 +169,11 @@ export const api = {
   activity: (id, turn) => request("GET", `${chatUrl(id)}/turns/${turn}/activity`),
   /** The files that a turn changed. @type {(id: string, turn: number) => Promise<Api.FileChanges>} */
   turnChanges: (id, turn) => request("GET", `${chatUrl(id)}/turns/${turn}/changes`),
+  /** What would be done to take the changes of a turn back, or make them again. @type {(id: string, turn: number, redo: boolean) => Promise<Api.TurnFiles>} */
+  undoPlan: (id, turn, redo) => request("GET", `${chatUrl(id)}/turns/${turn}/undo?redo=${Number(redo)}`),
+  /** Take them back, or make them again; once for a key. @type {(id: string, turn: number, key: string, redo: boolean) => Promise<Api.TurnFiles>} */
+  undo: (id, turn, key, redo) =>
+    request("POST", `${chatUrl(id)}/turns/${turn}/undo`, { redo }, { "Idempotency-Key": key }),
   /** The files that the newest turns of a chat changed. @type {(id: string) => Promise<Api.FileChanges>} */
   chatChanges: (id) => request("GET", `${chatUrl(id)}/changes`),
   /** @type {(id: string) => Promise<Api.ChatView>} */

@@ -236,14 +236,16 @@ function hold(chat, { turns }) {
 function changeTurn(chat, frame) {
   if (!Object.hasOwn(CHANGES, frame.type)) return chat; // a kind that a newer server has
   const index = indexOf(chat, frame.turn);
-  if (index < 0) return frame.type === "finalized" ? chat : { ...chat, broken: true };
+  if (index < 0) return OVER.has(frame.type) ? chat : { ...chat, broken: true };
   const turn = chat.turns[index];
-  if (turn.state === "completed" && frame.type !== "completed" && frame.type !== "finalized") return chat;
+  if (turn.state === "completed" && frame.type !== "completed" && !OVER.has(frame.type)) return chat;
   const change = /** @type {(turn: Turn, frame: any) => Turn | null} */ (CHANGES[frame.type]);
   const next = change(turn, frame);
   if (next === null) return { ...chat, broken: true };
   return { ...chat, turns: withTurn(chat.turns, index, next) };
 }
+
+const OVER = new Set(["finalized", "undone"]); // frames of turns that are over, which may not be here any more
 
 const CHANGES = {
   edited,
@@ -254,6 +256,7 @@ const CHANGES = {
   assistant,
   completed,
   finalized,
+  undone,
 };
 
 /**
@@ -341,6 +344,15 @@ function completed(turn, { type: _, message = "", reason = null, question = null
  */
 function finalized(turn, { type: _, ...facts }) {
   return { ...turn, ...facts, finalized: true };
+}
+
+/**
+ * @param {Turn} turn
+ * @param {Api.UndoneFrame} frame
+ * @returns {Turn}
+ */
+function undone(turn, { undone = null }) {
+  return { ...turn, undone };
 }
 
 /**

@@ -5,12 +5,15 @@ import { SidePane } from "../components/side-pane.js";
 import { html, Status, useEffect, useState } from "../components/ui.js";
 import { api, messageOf } from "../net/api.js";
 import { closePane } from "../state/files.js";
+import { isReader } from "../state/people.js";
 import { countsOf, filesChanged } from "../text/diff.js";
+import { Undo } from "./undo.js";
 
 /** @param {{ open: import("../state/files.js").OpenChanges }} props */
 export function ChangesPane({ open }) {
   const { chat, turn } = open;
   const [isAll, setAll] = useState(false);
+  const canUndo = !isAll && !isReader();
   const [found, setFound] = useState(/** @type {Api.FileChanges | null} */ (null));
   const [problem, setProblem] = useState("");
   useEffect(() => setAll(false), [open]);
@@ -40,18 +43,19 @@ export function ChangesPane({ open }) {
     </div>
     ${problem && html`<p class="side-note" role="alert">${problem}</p>`}
     ${!found && !problem && html`<${Status} loading>Loading…<//>`}
-    ${found && html`<${Found} key=${isAll} found=${found} />`}
+    ${found && html`<${Found} key=${isAll} found=${found} undo=${canUndo && found.files > 0 && found.whole ? open : null} />`}
   <//>`;
 }
 
-/** @param {{ found: Api.FileChanges }} props */
-function Found({ found }) {
+/** @param {{ found: Api.FileChanges, undo: import("../state/files.js").OpenChanges | null }} props  `undo`: the turn that can be taken back. */
+function Found({ found, undo }) {
   const { whole, files, changes, more_changes: more, earlier } = found;
   return html`<div class="pane-body" tabindex="0" role="region" aria-label="Files">
     <p class="side-note">
       ${files ? filesChanged(files) : "No changes were reported."} <span class="diff-counts">${countsOf(found)}</span>
     </p>
     ${!whole && html`<p class="side-note">A turn still runs: this is what there is so far.</p>`}
+    ${undo && html`<${Undo} key=${undo} chat=${undo.chat} turn=${undo.turn} />`}
     ${earlier && html`<p class="side-note">Changes of earlier turns are not shown.</p>`}
     <${Diffs} changes=${changes} more=${more} />
   </div>`;

@@ -27,6 +27,7 @@ import { chatOf, openDialog } from "../state/store.js";
 import { ALLOWED_NOW, canGoOn, GO_ON, outcomeText, refusedTexts } from "../text/copy.js";
 import { countsOf, filesChanged } from "../text/diff.js";
 import { count, duration, harmless, money, oneLine, plural } from "../text/format.js";
+import { undoneMark } from "../text/undo.js";
 import { SentFiles } from "./attachments.js";
 import { Doing } from "./doing.js";
 import { Question } from "./question.js";
@@ -143,7 +144,7 @@ function Answer({
     }
     ${outcome && html`<p class="outcome" data-outcome=${turn.outcome}><bdi><${Coded} text=${outcome} /></bdi></p>`}
     ${isDone && turn.refused && html`<${RefusedActions} chat=${chat} turn=${turn} level=${level} resumes=${resumes} />`}
-    ${isDone && canLook && turn.changed && html`<${Changed} chat=${chat} turn=${turn.turn} changed=${turn.changed} />`}
+    ${isDone && canLook && turn.changed && html`<${Changed} chat=${chat} turn=${turn} changed=${turn.changed} />`}
     ${
       isDone &&
       html`<${Facts}
@@ -161,12 +162,13 @@ function Answer({
 /**
  * How many files the turn changed; the button shows them beside the thread.
  *
- * @param {{ chat: string, turn: number, changed: Api.ChangedFiles }} props
+ * @param {{ chat: string, turn: TurnState, changed: Api.ChangedFiles }} props
  */
 function Changed({ chat, turn, changed }) {
+  const mark = undoneMark(turn.undone);
   return html`<p class="changed">
-    <button type="button" class="quiet" onClick=${() => openChanges(chat, turn)}>
-      ${filesChanged(changed.files)} <span class="diff-counts">${countsOf(changed)}</span>
+    <button type="button" class="quiet" onClick=${() => openChanges(chat, turn.turn)}>
+      ${filesChanged(changed.files)} <span class="diff-counts">${countsOf(changed)}</span>${mark && ` · ${mark}`}
     </button>
   </p>`;
 }

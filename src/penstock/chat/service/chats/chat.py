@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from penstock import events as ev
 from penstock.chat.errors import Conflicting, ShuttingDown
-from penstock.chat.history.entries import OWNER, Asker, AttachedFile, Entry, Prompted, Released
+from penstock.chat.history.entries import OWNER, Asker, AttachedFile, Entry, Prompted, Released, Undone
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.log.stored_turns import turn_at
@@ -264,6 +264,34 @@ class Chat:
 
         await self._submit(decide)
         return released
+
+    @contextlib.asynccontextmanager
+    async def without_turn(self) -> AsyncIterator[Timeline]:
+        """Yield the timeline; no turn begins in this context, and one that was asked for waits.
+
+        Raises:
+            Conflicting: a turn runs.
+            StoreFailed: the store cannot be read.
+        """
+        async with self._runner.beginning:
+            if self._runner.is_ending:
+                raise ShuttingDown
+            timeline = await self.log.catch_up()
+            if timeline.running is not None:
+                raise Conflicting("a turn of this chat runs", help="wait until it has ended, or stop it")
+            yield timeline
+
+    async def note_undone(self, entry: Undone) -> int | None:
+        """Keep that the changes of a turn were taken back, or made again. Return the number of an earlier entry of it.
+
+        Raises:
+            NoSuchChat: it was deleted.
+            StoreFailed: it could not be kept.
+        """
+        done = await self._submit(lambda timeline: entry, entry.key)
+        with contextlib.suppress(*STORE_ERRORS):  # the next one who reads the chat does it
+            await self.log.sum_up()
+        return done.number if done is not None and not done.is_new else None
 
     async def follow(self, last: int) -> None:
         """Apply entries up to number `last` that others submitted."""

@@ -183,8 +183,8 @@ class ChatLog:
 
     # --- appending ---
 
-    async def add(self, events: Sequence[ev.Event], *, session_id: str | None) -> None:
-        """Append events of the run, and keep its session with them.
+    async def add(self, events: Sequence[Write], *, session_id: str | None) -> None:
+        """Append what comes of the run, and keep its session with it.
 
         Raises:
             Unclaimed: the store has lost entries since the run began, so these must not follow its last entry.

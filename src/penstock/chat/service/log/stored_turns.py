@@ -7,11 +7,24 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from penstock.chat.errors import NoSuchTurn
-from penstock.chat.history.entries import Answered, Edited, Numbered, Prompted, TurnBegan, TurnEnded, decode
+from penstock.chat.history.entries import (
+    Answered,
+    Edited,
+    FilesLeft,
+    Numbered,
+    Prompted,
+    TurnBegan,
+    TurnEnded,
+    Undone,
+    decode,
+)
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import KEPT_TURNS, Timeline
 from penstock.chat.store.protocol import ChatStore, Trimmed
 from penstock.chat.store.rows import TurnRow
+
+_OF_TURN = (Prompted, Edited, TurnBegan, FilesLeft, TurnEnded, Answered, Undone)
+"""Entries that name their turn."""
 
 _decoder = msgspec.json.Decoder(TurnView)
 _encoder = msgspec.json.Encoder()
@@ -101,5 +114,5 @@ def _entries_of(turn: int, entries: Iterator[Numbered]) -> Iterator[Numbered]:
         what = entry.what
         if isinstance(what, TurnBegan):
             running = what.turn
-        if turn == (what.turn if isinstance(what, Prompted | Edited | TurnBegan | TurnEnded | Answered) else running):
+        if turn == (what.turn if isinstance(what, _OF_TURN) else running):
             yield entry

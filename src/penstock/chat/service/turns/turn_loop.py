@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from penstock import events as ev
 from penstock.chat.errors import ChatError, NoSuchChat
-from penstock.chat.history.entries import Answered, AttachedFile, TurnBegan, TurnEnded
+from penstock.chat.history.changes import ChangesFold
+from penstock.chat.history.entries import Answered, AttachedFile, FilesLeft, TurnBegan, TurnEnded, encode
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.agents.attached import PlacedFile
@@ -23,6 +24,8 @@ from penstock.chat.service.turns.turn_cost import TurnCost
 from penstock.chat.service.turns.turn_run import TurnRun
 from penstock.chat.store.rows import ChatChanges, ChatRule
 from penstock.errors import PenstockError, TransportError, UsageError
+from penstock.repo.left_files import left_files
+from penstock.repo.names_before import NamesBefore
 from penstock.run.allowed import CommandRule
 
 STOPPED = "Penstock was stopped while the agent worked"
@@ -41,6 +44,8 @@ class TurnLoop:
     def __init__(self, log: ChatLog, shared: Shared) -> None:
         self.is_ending: bool = False
         """True if no further turn may begin."""
+        self.beginning: asyncio.Lock = asyncio.Lock()
+        """Lock under which a turn begins. While somebody else holds it, none does."""
         self._log = log
         self._shared = shared
         self._run: TurnRun | None = None
@@ -83,7 +88,8 @@ class TurnLoop:
 
     async def _turn(self) -> None:
         await self._log.claim.take(self._shared.this_node)
-        run = await self._begin()
+        async with self.beginning:
+            run = await self._begin()
         if run is None:
             return
         try:
@@ -180,6 +186,9 @@ class TurnLoop:
         return placed
 
     async def _run_to_end(self, run: TurnRun) -> None:
+        directory = self._log.row.cwd
+        names, changed = NamesBefore(directory), ChangesFold(directory)
+        reading = asyncio.create_task(asyncio.to_thread(names.read))
         try:
             await run.start()
             if self._shared.history is not None:
@@ -189,7 +198,13 @@ class TurnLoop:
                 if self._cost is not None and self._cost.is_over:
                     run.cancel(self._cost.reason)
                 run.note(events)
-                await self._log.add(events, session_id=run.session_id)
+                for event in events:
+                    changed.take(event)
+                left = None
+                if isinstance(events[-1], ev.RunEnded):
+                    left = await self._left(run.turn, names, reading, changed.paths())
+                written = events if left is None else [*events[:-1], left, events[-1]]
+                await self._log.add(written, session_id=run.session_id)
                 await run.remember_batch(events)
         except STORE_ERRORS:
             raise
@@ -199,6 +214,20 @@ class TurnLoop:
         if self._cost is not None and (cost := self._cost.counted):
             with contextlib.suppress(NoSuchChat):
                 await self._log.change(lambda row: ChatChanges(spent=round(row.spent + cost, 6)))
+
+    async def _left(
+        self, turn: int, names: NamesBefore, reading: asyncio.Task[None], paths: list[str]
+    ) -> FilesLeft | None:
+        """Return the entry with the state of the files that a run has changed; None if there is none.
+
+        `names`: names of the files before it, once they are read.
+        """
+        if not paths or self._log.row.allow == "read":  # an agent that may only read has changed nothing
+            return None
+        await reading
+        files = await asyncio.to_thread(left_files, self._log.row.cwd, paths, names.lacks)
+        left = FilesLeft(turn, files)
+        return left if files and len(encode([left])[0]) <= self._log.max_entry_bytes else None
 
     # --- effects on the run ---
 

@@ -126,6 +126,18 @@ async def chat_changes(api: Api, request: Request, chat: str) -> Response:
     return await _changes_response(await api.service.changes.of_chat(chat))
 
 
+async def undo_plan(api: Api, request: Request, chat: str, turn: int) -> Response:
+    """Return what would be done to the files of a turn."""
+    redo = number_of(request, "redo", 0, 0, 1) == 1
+    return json_response(await api.service.undos.plan(chat, turn, redo=redo))
+
+
+async def undo(api: Api, request: Request, chat: str, turn: int, body: schemas.UndoTurn) -> Response:
+    """Take the changes of a turn back, or make them again."""
+    person = person_of(request).name
+    return json_response(await api.service.undos.make(chat, turn, redo=body.redo, key=key_of(request), person=person))
+
+
 async def _changes_response(found: FileChanges) -> Response:
     return Response(
         await asyncio.to_thread(msgspec.json.encode, found), headers=NO_STORE, media_type="application/json"
