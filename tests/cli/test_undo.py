@@ -138,12 +138,7 @@ def test_an_agent_that_may_only_read(tmp_path: Path) -> None:
     assert [(it.does, it.reason) for it in edits.undo().apply()] == [("stay", "unknown")]
 
 
-def test_without_a_terminal_nothing_is_taken_back(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_without_a_terminal_nothing_is_taken_back(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """There is nobody who could agree; a prompt whose changes all stay gives way to the one before it."""
     (tmp_path / "a").write_text("old\n")
     undos = Undos()

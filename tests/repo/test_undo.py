@@ -620,7 +620,9 @@ def test_what_real_agents_report(recording: Recording, tmp_path: Path) -> None:
     """The changes of recorded runs, made in a directory, are taken back; what an agent did not report stays."""
     events = feeds.whole(Stream(recording.agent), recording.data)
     returned = [it for it in events if isinstance(it, ToolReturned) and not it.failed and it.complete]
-    turn = Turn(tmp_path)
+    root = tmp_path / recording.name  # one call reads several recordings
+    root.mkdir(parents=True)
+    turn = Turn(root)
     turn.begin()
     for number, change in enumerate(it for event in returned for it in event.changes or ()):
         change = replace(change, path=f"{turn.root}/{number}/{Path(change.path).name}", to=None)

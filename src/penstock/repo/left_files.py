@@ -52,7 +52,7 @@ class FoundFile(msgspec.Struct, frozen=True):
     status: os.stat_result
 
 
-class Unreadable(Exception):
+class NotAPlainFile(Exception):
     """A path does not lead to a regular file that may be read."""
 
     def __init__(self, why: Obstacle) -> None:
@@ -105,7 +105,7 @@ def opened_parent(root: int, parts: tuple[str, ...], *, makes: bool = False) -> 
 
     Raises:
         FileNotFoundError: a directory is not there.
-        Unreadable: a link, or another file, is in the place of one.
+        NotAPlainFile: a link, or another file, is in the place of one.
         OSError: one cannot be opened.
     """
     fd = os.dup(root)
@@ -131,14 +131,14 @@ def _opened_folder(fd: int, name: str) -> int:
         if error.errno not in (errno.ENOTDIR, errno.ELOOP):
             raise
         is_link = stat.S_ISLNK(os.lstat(name, dir_fd=fd).st_mode)
-        raise Unreadable("link" if is_link else "kind") from error
+        raise NotAPlainFile("link" if is_link else "kind") from error
 
 
 def read_in(folder: int, name: str) -> FoundFile | None:
     """Return a file of an open directory; None if there is none. Nothing is waited for, also not the end of a pipe.
 
     Raises:
-        Unreadable: it is not a regular file that may be read.
+        NotAPlainFile: it is not a regular file that may be read.
         OSError: it cannot be opened or read.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -148,22 +148,22 @@ def read_in(folder: int, name: str) -> FoundFile | None:
         return None
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise Unreadable("link") from error
+            raise NotAPlainFile("link") from error
         if error.errno == errno.ENXIO:  # a socket
-            raise Unreadable("kind") from error
+            raise NotAPlainFile("kind") from error
         raise
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            raise Unreadable("kind")
+            raise NotAPlainFile("kind")
         if status.st_nlink > 1:
-            raise Unreadable("hard_link")
+            raise NotAPlainFile("hard_link")
         with open(fd, "rb", closefd=False) as file:
             content = file.read(MAX_FILE_BYTES + 1)
     finally:
         os.close(fd)
     if len(content) > MAX_FILE_BYTES:
-        raise Unreadable("large")
+        raise NotAPlainFile("large")
     return FoundFile(content, status)
 
 
@@ -171,7 +171,7 @@ def read_below(root: int, parts: tuple[str, ...]) -> FoundFile | None:
     """Return a file below an open directory; None if there is none.
 
     Raises:
-        Unreadable, OSError: as `opened_parent` and `read_in`.
+        NotAPlainFile, OSError: as `opened_parent` and `read_in`.
     """
     try:
         with opened_parent(root, parts) as folder:
@@ -201,7 +201,7 @@ def left_files(root: str, paths: Iterable[str], is_new: Callable[[str], bool]) -
                     continue
                 try:
                     file = read_below(top, parts)
-                except (Unreadable, OSError, ValueError):
+                except (NotAPlainFile, OSError, ValueError):
                     continue
                 mode = 0 if file is None else stat.S_IMODE(file.status.st_mode)
                 found[path] = LeftFile(digest_of(None if file is None else file.content), mode, is_new(path))

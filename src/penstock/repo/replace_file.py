@@ -13,7 +13,7 @@ import secrets
 import stat
 import sys
 
-from penstock.repo.left_files import FoundFile, Unreadable, read_in
+from penstock.repo.left_files import FoundFile, NotAPlainFile, read_in
 
 RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
 """Flags of `renameat2`, from Linux' `fs.h`."""
@@ -58,7 +58,7 @@ def replace_file(folder: int, name: str, before: FoundFile, content: bytes, mode
         except (Changed, OSError):
             is_ours = False  # until it is known that nobody has saved between the two exchanges
             _rename(folder, made, name, RENAME_EXCHANGE, RENAME_SWAP)
-            with contextlib.suppress(Unreadable):
+            with contextlib.suppress(NotAPlainFile):
                 found = read_in(folder, made)
                 is_ours = found is not None and found.content == content
             raise
@@ -109,7 +109,7 @@ def remove_file(folder: int, name: str, before: FoundFile) -> None:
 def _check(folder: int, name: str, before: FoundFile) -> None:
     try:
         found = read_in(folder, name)
-    except Unreadable as error:
+    except NotAPlainFile as error:
         raise Changed from error
     if found is None or found.content != before.content:
         raise Changed

@@ -21,7 +21,7 @@ from penstock.repo.left_files import (
     ABSENT,
     FoundFile,
     LeftFile,
-    Unreadable,
+    NotAPlainFile,
     digest_of,
     opened_parent,
     opened_root,
@@ -111,7 +111,7 @@ class TurnUndo:
             return FileUndo(path, "stay", to, stays.reason, REASONS[stays.reason])
         except Changed:
             return FileUndo(path, "stay", to, "changed", REASONS["changed"])
-        except Unreadable as error:
+        except NotAPlainFile as error:
             return FileUndo(path, "stay", to, error.why, REASONS[error.why])
         except (OSError, ValueError) as error:
             text = f"{REASONS['failed']}: {getattr(error, 'strerror', None) or error}"
@@ -125,7 +125,7 @@ class TurnUndo:
 
         Raises:
             _Stays: it stays as it is.
-            Unreadable, OSError: it cannot be read.
+            NotAPlainFile, OSError: it cannot be read.
         """
         old, new = self._parts(change.path), self._parts(change.to or change.path)
         diff = _diff_of(change)
@@ -185,7 +185,7 @@ class TurnUndo:
         """Make a file as it is wanted, if it still is as it was read.
 
         Raises:
-            Changed, Unreadable, OSError: it is not changed.
+            Changed, NotAPlainFile, OSError: it is not changed.
         """
         if now.content is None:
             assert wanted.content is not None

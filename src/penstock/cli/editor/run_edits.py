@@ -22,9 +22,9 @@ class RunEdits:
 
     def __init__(self, directory: str, *, may_edit: bool) -> None:
         """`may_edit`: whether the agent may change files; if not, what it reports is no reason to write any."""
-        self.directory = os.path.realpath(directory)
+        self.directory: str = os.path.realpath(directory)
         """The directory, with all links resolved."""
-        self.prompt = ""
+        self.prompt: str = ""
         """The prompt, for people."""
         self._given = os.path.abspath(directory)
         self._may_edit = may_edit

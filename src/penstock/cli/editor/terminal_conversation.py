@@ -37,7 +37,7 @@ class TerminalConversation:
     """
 
     def __init__(self, options: RunOptions, check: Callable[[RunOptions], object]) -> None:
-        self.options = options
+        self.options: RunOptions = options
         self._check = check
         self._prompts: list[str] = []
         """Prompts that the agents were given, without summaries."""
