@@ -28,7 +28,6 @@ CHANGES = (
 
 NO_CHANGE = {
     "agent_models": "it lists models",
-    "undo_plan": "it reads",
     "undo": "it changes files, which test_undo.py looks at",
     "followed_entries": "it reads, and a stop is Penstock's own",
     "remove_node": "a server with a file has no nodes",

@@ -123,4 +123,4 @@ class StreamHeaders(Response):
 
     def __init__(self) -> None:
         super().__init__()
-        self.raw_headers = [*HEADERS]
+        self.raw_headers: list[tuple[bytes, bytes]] = [*HEADERS]
