@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { isDone, undoneMark, undoneText, whatHappens } from "../../../src/penstock/chat/page/text/undo.js";
+import { undoneMark } from "../../../src/penstock/chat/page/text/diff.js";
+import { isDone, undoneText, whatHappens } from "../../../src/penstock/chat/page/text/undo.js";
 
 /** @type {Api.FileUndo[]} */
 const FILES = [

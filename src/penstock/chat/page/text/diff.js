@@ -73,3 +73,13 @@ export function countsOf({ added, removed }) {
   const known = (/** @type {number | null | undefined} */ n) => typeof n === "number";
   return [known(added) && `+${added}`, known(removed) && `\u2212${removed}`].filter(Boolean).join(" ");
 }
+
+/**
+ * "undone", "1 of 2 undone"; "" if nothing is.
+ *
+ * @param {Api.UndoneFiles | null | undefined} undone
+ */
+export function undoneMark(undone) {
+  if (!undone) return "";
+  return undone.stayed ? `${undone.files} of ${undone.files + undone.stayed} undone` : "undone";
+}

@@ -38,13 +38,3 @@ export function undoneText(files, redo) {
   const first = count ? `${plural(count, "file is", "files are")} ${state}.` : "No file was changed.";
   return [first, ...stays.map((it) => `${oneLine(it.path)} ${whatHappens(it, redo)}.`)].join(" ");
 }
-
-/**
- * "undone", "1 of 2 undone"; "" if nothing is.
- *
- * @param {Api.UndoneFiles | null | undefined} undone
- */
-export function undoneMark(undone) {
-  if (!undone) return "";
-  return undone.stayed ? `${undone.files} of ${undone.files + undone.stayed} undone` : "undone";
-}

@@ -3,8 +3,9 @@
 import { html, useAsync, useEffect, useRef, useState, Wrong } from "../components/ui.js";
 import { api, newKey } from "../net/api.js";
 import { useThread } from "../state/store.js";
+import { undoneMark } from "../text/diff.js";
 import { oneLine, plural } from "../text/format.js";
-import { isDone, undoneMark, undoneText, whatHappens } from "../text/undo.js";
+import { isDone, undoneText, whatHappens } from "../text/undo.js";
 
 /** @param {{ chat: string, turn: number }} props */
 export function Undo({ chat, turn }) {
