@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import stat
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -486,6 +487,25 @@ def test_any_refusal_reaches_a_client_that_still_sends(
     ).encode()
     answer = shared.raw(head + b" " * size)
     assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+    assert answer.endswith(b"}")
+
+
+@pytest.mark.slow
+def test_a_refusal_reaches_a_slow_client(shared: Gateway) -> None:
+    """A client that takes more than a second for its body has the response, as long as it goes on."""
+    size = 5 * MAX_BODY_BYTES
+    head = (
+        f"POST /api/chats HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {'wrong' * 8}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {size}\r\nConnection: close\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", shared.port), SECONDS) as connection:
+        connection.sendall(head.encode())
+        for _ in range(8):
+            connection.sendall(b" " * (size // 8))
+            time.sleep(0.2)
+        connection.settimeout(SECONDS)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 401 ")
     assert answer.endswith(b"}")
 
 

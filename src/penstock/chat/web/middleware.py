@@ -35,8 +35,9 @@ METHODS = ("GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS", "PUT")
 NAMED = "penstock.address"
 """Key in a scope of the template of its path, once it is known."""
 
-DISCARDED_SECONDS, DISCARDED_BYTES = 1.0, 16 * 1024 * 1024
-"""Limits, in seconds and bytes, for receiving an unread body after the response, before the connection is closed.
+DISCARDED_SECONDS, SILENT_SECONDS, DISCARDED_BYTES = 10.0, 1.0, 16 * 1024 * 1024
+"""Limits for receiving an unread body after the response, before the connection is closed: seconds in all, seconds in
+which nothing comes, and bytes.
 
 One that is closed earlier is reset, and a client or a proxy that still writes may lose the response.
 """
@@ -154,7 +155,8 @@ class _Received:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DISCARDED_SECONDS):
                 while not self.is_whole and left > 0:
-                    left -= len((await self()).get("body", b""))
+                    async with asyncio.timeout(SILENT_SECONDS):
+                        left -= len((await self()).get("body", b""))
 
 
 class _Sent:
