@@ -472,9 +472,11 @@ def test_commands_are_completed(place: Place) -> None:
     talk = place.talk()
     talk.asked()
     talk.type("/")
-    for name in ("/help", "/model", "/allow", "/agent", "/file", "/cost", "/diff", "/sessions", "/quit"):
+    for name in ("/help", "/model", "/allow", "/agent", "/file", "/cost", "/diff", "/undo", "/redo"):
         talk.until(name)
-    talk.type("al" + TAB)
+    talk.type("s")
+    talk.until("/sessions")
+    talk.type("\x7fal" + TAB)
     talk.asked("/allow")
     talk.type(" e" + TAB)
     talk.asked("/allow edits")

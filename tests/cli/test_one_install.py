@@ -39,9 +39,10 @@ NEEDS = {
 """Packages that a command imports."""
 
 FOREIGN = re.compile(
-    r"penstock\.(chat\.web\.(doors\.|foreign_turns|openai|ai_sdk|agui)|cli\.(acp|mcp|stdio)|sinks\.(atif|spans)|run\.collector)"
+    r"penstock\.(chat\.web\.(doors\.(?!bodies)|foreign_turns|openai|ai_sdk|agui)|cli\.(acp|mcp|stdio)|sinks\.(atif|spans)|run\.collector)"
 )
-"""Modules of protocols that other programs speak, which are imported by the first request in one of them."""
+"""Modules of protocols that other programs speak, which are imported by the first request in one of them. The bodies of
+such requests are described with all others."""
 
 
 def imported(log: str) -> set[str]:
