@@ -412,6 +412,8 @@ def test_keys_alone(at: Open, server: Server) -> None:
     expect(thread.composer).to_be_focused()
     keys.press("Alt+ArrowDown")
     expect(page).to_have_url(f"{thread.base}/chats/{thread.chat}")
+    expect(thread.turn(1).locator(".prompt")).to_have_text("before")
+    expect(thread.composer).to_be_focused()  # the one of this chat, which takes the focus when it is there
     thread.scroller.focus()
     keys.press("?")
     expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()

@@ -61,9 +61,10 @@ class Device:
         return self.context.new_page()
 
     def sign_in(self, link: str) -> Page:
-        """A tab at a one-time link."""
+        """A tab at a one-time link, once the server has answered whether it signs the browser in."""
         page = self.page()
-        page.goto(link)
+        with page.expect_response(lambda answer: answer.url.endswith("/api/login")):
+            page.goto(link)
         return page
 
     def _console(self, message: ConsoleMessage) -> None:
