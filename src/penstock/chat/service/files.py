@@ -19,7 +19,9 @@ import msgspec
 
 from penstock.chat.errors import ChatError, ContentTooLarge, Invalid
 from penstock.chat.service.media import PICTURES, media_type_of
+from penstock.errors import UsageError
 from penstock.repo.directory_files import DirectoryFiles, matching
+from penstock.repo.left_files import NotAPlainFile, opened_parent, opened_root, parts_below
 
 MAX_PATH_BYTES = 4096
 """Bytes of the longest path, as Linux has it."""
@@ -105,7 +107,7 @@ class DirectoryNames:
         def is_shown(path: str) -> bool:
             real = os.path.realpath(os.path.join(root, path))
             is_there = os.path.isdir(real) if path.endswith("/") else os.path.isfile(real)
-            return is_there and _is_inside(real, root) and not any(_is_inside(real, it) for it in out_of_sight)
+            return is_there and is_inside(real, root) and not any(is_inside(real, it) for it in out_of_sight)
 
         names = (path for path in self._files(root).paths() if "/." not in f"/{path}")
         return FileNames([*islice(filter(is_shown, matching(names, typed)), MAX_NAMES)])
@@ -164,7 +166,7 @@ def _read(root: str, path: str, most: int, hidden: Iterable[str]) -> tuple[str, 
     real = os.path.realpath(os.path.join(root, path))
     name = os.path.relpath(real, real_root)
     is_moved = real_root != root  # the chat has its directory with links resolved: this one became a link later
-    if is_moved or not _is_inside(real, real_root) or any(_is_inside(real, os.path.realpath(it)) for it in hidden):
+    if is_moved or not is_inside(real, real_root) or any(is_inside(real, os.path.realpath(it)) for it in hidden):
         raise NoSuchFile
     try:
         fd = _opened(real_root, name)
@@ -175,14 +177,15 @@ def _read(root: str, path: str, most: int, hidden: Iterable[str]) -> tuple[str, 
                 data = file.read(most + 1)
         finally:
             os.close(fd)
-    except OSError as error:
+    except (OSError, NotAPlainFile, UsageError) as error:
         raise NoSuchFile from error
     if len(data) > most:
         raise UnreadableFile("the file is too large", expected=f"at most {most // 1024 // 1024} MB")
     return name, data
 
 
-def _is_inside(path: str, folder: str) -> bool:
+def is_inside(path: str, folder: str) -> bool:
+    """Return whether a path is that of a directory or below it. Both have all links resolved."""
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
@@ -190,17 +193,11 @@ def _opened(root: str, name: str) -> int:
     """Open a file below a directory without following any link; nothing is waited for, also not the end of a pipe.
 
     Raises:
-        OSError: there is no such file, or a link is in its path.
+        OSError, NotAPlainFile, UsageError: there is no such file, or a link is in its path.
     """
-    *folders, last = name.split("/")
-    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for folder in folders:
-            if folder in ("..", "."):
-                raise OSError(errno.ELOOP, "the path leads out")
-            inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
-            os.close(fd)
-            fd = inner
-        return os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=fd)
-    finally:
-        os.close(fd)
+    parts = parts_below(root, os.path.join(root, name))
+    if parts is None:
+        raise OSError(errno.ELOOP, "the path leads out")
+    with opened_root(root) as top, opened_parent(top, parts) as folder:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        return os.open(parts[-1], flags, dir_fd=folder)

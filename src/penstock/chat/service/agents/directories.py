@@ -16,6 +16,7 @@ import msgspec
 
 from penstock.chat.errors import Invalid
 from penstock.chat.service.agents.workspaces import MAX_PATH_CHARS, Workspaces
+from penstock.chat.service.files import is_inside
 from penstock.errors import PenstockError
 
 MAX_SHOWN = 50
@@ -69,7 +70,7 @@ def find(workspaces: Workspaces, typed: str, hidden: Iterable[str] = ()) -> list
     if "\0" in typed or len(typed) > MAX_PATH_CHARS:
         raise Invalid("this cannot be the path of a directory")
     out_of_sight = [os.path.realpath(it) for it in hidden]
-    paths = (path for path in _matching(workspaces, typed) if not any(_is_in(path, it) for it in out_of_sight))
+    paths = (path for path in _matching(workspaces, typed) if not any(is_inside(path, it) for it in out_of_sight))
     return [FoundDirectory(path, workspaces.is_trusted(Path(path)), _branch(path)) for path in islice(paths, MAX_SHOWN)]
 
 
@@ -112,10 +113,6 @@ def _inside(workspaces: Workspaces, path: str) -> list[str]:
     found = [it for it in names if wanted in it.casefold() and (part[:1] == "." or it[:1] != ".") and it.isprintable()]
     found.sort(key=lambda name: (not name.casefold().startswith(wanted), name.casefold(), name))
     return [os.path.join(real, name) for name in found]
-
-
-def _is_in(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def _branch(path: str) -> str | None:
