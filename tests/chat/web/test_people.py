@@ -142,12 +142,12 @@ def ids(chats: dict[str, str], loops: dict[str, str]) -> Ids:
 @pytest.fixture(scope="module")
 def loops(team: Gateway, tokens: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The ids of loops that belong to the people, by the names of the chats."""
-    desk = Desk(tmp_path_factory.mktemp("desk"))
-    desk.data = team.folder
     made: dict[str, str] = {}
     with pytest.MonkeyPatch.context() as environ:
         for name, value in IDENTITY.items():
             environ.setenv(name, value)
+        desk = Desk(tmp_path_factory.mktemp("desk"))
+        desk.data = team.folder
         for name, (whose, visibility) in CHATS.items():
             environ.setenv("PENSTOCK_PERSON", whose)
             journal = desk.begin(desk.settings("nobody"), f"l{len(made)}")
