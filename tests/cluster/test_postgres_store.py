@@ -143,6 +143,30 @@ def test_turns_of_one_moment_are_indexed_at_several_nodes(database: str) -> None
     asyncio.run(check())
 
 
+def test_the_queue_of_the_index_is_divided_by_nodes_that_live(database: str) -> None:
+    """A node gets the turns of its own chats, and those of a node that is gone once they have waited for a minute."""
+
+    async def check() -> None:
+        async with await PostgresStore.open(database) as store:
+            for home in ("one", "two", None):
+                await store.create_chat(ChatRow(f"of-{home}", "claude", "/", 1, title="words", home=home))
+
+            async def waiting() -> list[list[str]]:
+                found = [await store.list_unindexed(limit=9, home=home) for home in ("one", "two", None)]
+                return [sorted(item.chat for item in items) for items in found]
+
+            every = ["of-None", "of-one", "of-two"]
+            assert await waiting() == [["of-None", "of-one"], ["of-None", "of-two"], every]  # nobody lives, it is new
+            await _lease(store, "one", 60)
+            await _lease(store, "two", 60)
+            await store.database.fetch("UPDATE unindexed SET since = now() - interval '2 minutes'", {})
+            assert await waiting() == [["of-None", "of-one"], ["of-None", "of-two"], every]
+            await store.database.fetch("UPDATE nodes SET seen = now() - interval '2 minutes' WHERE id = 'two'", {})
+            assert await waiting() == [every, ["of-None", "of-two"], every]
+
+    asyncio.run(check())
+
+
 async def _lease(store: PostgresStore, node: str, seconds: float) -> uuid.UUID:
     """Give a node a lease of a new incarnation."""
     incarnation = uuid.uuid4()

@@ -431,7 +431,8 @@ class ChatStore(Protocol):
     async def list_unindexed(self, *, limit: int, home: str | None = None) -> list[Unindexed]:
         """Return turns that have ended, and titles, that are to be indexed: at most `limit`, the newest first.
 
-        In a store that several machines share, those of chats with another `home` are left to it for a minute.
+        In a store that several machines share, those of chats with another `home` are left to it while it lives, and
+        for a minute.
         """
         ...
 

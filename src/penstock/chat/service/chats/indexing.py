@@ -25,7 +25,7 @@ GATHER_SECONDS = 0.2
 """Seconds for which changes are gathered before they are indexed."""
 
 POLL_SECONDS = 60.0
-"""Seconds after which the queue is read without a notification: what other nodes left in it is due then."""
+"""Seconds after which the queue is read without a notification: what nodes that are gone left in it is due then."""
 
 _log = logging.getLogger("penstock.service")
 
@@ -34,7 +34,7 @@ class Indexer:
     """Worker that empties the queue of the store."""
 
     def __init__(self, store: ChatStore, home: str | None) -> None:
-        """`home`: name of this node, which leaves the chats of other nodes to them for a while."""
+        """`home`: name of this node, which leaves the chats of other nodes to them."""
         self._store = store
         self._home = home
 

@@ -131,7 +131,9 @@ ATTACHED_BYTES = "SELECT coalesce(sum(size), 0) FROM attachments WHERE person = 
 LIST_UNINDEXED = """SELECT h.id, u.turn, u.mark FROM unindexed AS u JOIN heads AS h ON h.key = u.chat
     JOIN chats AS c ON c.key = u.chat
     WHERE %(home)s::text IS NULL OR c.home IS NULL OR c.home = %(home)s OR u.since < now() - interval '1 minute'
+        AND NOT EXISTS (SELECT FROM nodes AS n WHERE n.id = c.home AND n.seen + n.ttl > clock_timestamp())
     ORDER BY u.mark DESC LIMIT %(limit)s"""
+"""Statement that leaves the chats of a node that lives to it: two nodes that read one long queue would do all twice."""
 
 INDEX = """SELECT index_v1(%(id)s, %(turn)s, %(mark)s, %(key)s, %(at)s, %(title)s, %(prompt)s, %(reply)s, %(commands)s,
     %(paths)s, %(words)s::tsvector)"""
