@@ -56,6 +56,21 @@ def test_stop_and_answer_work_from_another_node(cluster: Cluster) -> None:
     assert cluster.left_over() == []
 
 
+def test_a_turn_is_undone_where_its_files_are(cluster: Cluster) -> None:
+    """Another node changes no file: it refuses an undo, and its preview, with the name of the machine."""
+    home, gateway = cluster.machine("a"), cluster.machine("b", works=False)
+    chat = gateway.chat("quick")
+    gateway.prompt(chat, "hi")
+    gateway.settled(chat)
+    path = f"/api/chats/{chat}/turns/1/undo"
+    with gateway.client() as client:
+        refusals = [client.get(path), client.post(path, json={})]
+    assert [answer.status_code for answer in refusals] == [409, 409]
+    assert all("the machine a" in answer.text for answer in refusals)
+    home.settled(chat)
+    assert home.get(path)["files"] == []
+
+
 def test_what_one_node_did_another_knows_at_once(cluster: Cluster) -> None:
     """Requests of a client that a proxy sends to one node after the other find what the one before did.
 
