@@ -150,11 +150,12 @@ def test_an_edit_is_a_diff_with_counts() -> None:
 
 
 def test_a_diff_is_coloured() -> None:
-    """Added lines are green and removed ones red."""
+    """Added lines are green and removed ones red, and words that changed in a line are reversed."""
     sink = TextSink("full", color=True)
     shown = sink.render([result(changes=EDIT)])
-    assert "\x1b[32m10 +new line\x1b[0m" in shown
-    assert "\x1b[31m10 -old line\x1b[0m" in shown
+    assert "\x1b[32m41 +y\x1b[0m" in shown
+    assert "\x1b[32m10 +\x1b[0m\x1b[32;7mnew\x1b[0m\x1b[32m line\x1b[0m" in shown
+    assert "\x1b[31m10 -\x1b[0m\x1b[31;7mold\x1b[0m\x1b[31m line\x1b[0m" in shown
     assert SGR.sub("", shown) == show(result(changes=EDIT))
 
 

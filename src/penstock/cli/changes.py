@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from penstock.events import Change
 from penstock.sinks.sanitize import clean_line
-from penstock.sinks.text.edits import Paths
+from penstock.sinks.text.changed_words import changed_words
+from penstock.sinks.text.edits import Paths, marked_line
 from penstock.sinks.text.styles import Palette, Style, painted
 
-_STYLES: dict[str, Style] = {"+": "added", "-": "removed", "@": "mark", "\\": "dim"}
+_OTHER: dict[str, Style] = {"@": "mark", "\\": "dim"}
 _NO_FILE = "/dev/null"
 
 
@@ -25,9 +26,11 @@ def _lines(changes: Sequence[Change], paths: Paths, colours: Palette, without_li
         new = _NO_FILE if change.kind == "delete" else clean_line(paths.short(change.to or change.path))
         yield painted(colours, "name", f"--- {old}")
         yield painted(colours, "name", f"+++ {new}")
-        for line in (change.diff or "").removesuffix("\n").split("\n") if change.diff else ():
-            line = clean_line(line)
-            yield painted(colours, _STYLES.get(line[:1], "text"), line)
+        lines = [clean_line(line) for line in change.diff.removesuffix("\n").split("\n")] if change.diff else []
+        words = changed_words(lines) if colours else {}
+        for number, line in enumerate(lines):
+            pieces = marked_line(line, words.get(number), other=_OTHER.get(line[:1], "text"))
+            yield "".join(painted(colours, style, text) for style, text in pieces)
         if change.diff is None:
             yield painted(colours, "dim", f"… {without_lines}")
         elif change.truncated:

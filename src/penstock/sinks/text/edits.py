@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.events import Change, ChangeKind
 from penstock.sinks.sanitize import clean_line
-from penstock.sinks.text.styles import Piece, Style
+from penstock.sinks.text.changed_words import Part, changed_words
+from penstock.sinks.text.styles import Piece, Style, shortened
 
 MAX_SHORT_DIFF_LINES = 12
 """Maximum lines of a diff below `verbose`: enough for most edits, and short compared with the text around them."""
@@ -20,7 +21,8 @@ MAX_DIFF_LINE_CHARS = 400
 DONE: dict[ChangeKind, str] = {"add": "added", "update": "updated", "delete": "deleted", "move": "moved"}
 _NOTES: dict[ChangeKind, str] = {"add": " (new)", "delete": " (deleted)"}
 _HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-_STYLES: dict[str, Style] = {"+": "added", "-": "removed"}
+_STYLES: dict[str, tuple[Style, Style]] = {"+": ("added", "added word"), "-": ("removed", "removed word")}
+"""Styles of a line and of its changed words, by its sign."""
 
 
 class Paths:
@@ -107,6 +109,8 @@ def _rows(change: Change) -> Iterator[list[Piece]]:
     last = max((start + count for start, count in zip(numbers[::2], numbers[1::2], strict=True)), default=0)
     gutter = len(str(last)) if numbers else 0
     old = new = 0
+    lines = [shortened(clean_line(line.removesuffix("\r")), MAX_DIFF_LINE_CHARS + 1) for line in lines]
+    words = changed_words(lines)
     for index, line in enumerate(lines):
         if line.startswith("@@"):
             if found := _HEADER.match(line):
@@ -114,11 +118,16 @@ def _rows(change: Change) -> Iterator[list[Piece]]:
             if index:
                 yield [("dim", "⋮".rjust(gutter or 1))]
             continue
-        line = clean_line(line.removesuffix("\r"))
-        sign, text = line[:1], line[1:]
+        sign = line[:1]
         number = "" if sign == "\\" or not gutter else str(old if sign == "-" else new)
         old += sign in ("-", " ")
         new += sign in ("+", " ")
-        shown = text if len(text) <= MAX_DIFF_LINE_CHARS else text[:MAX_DIFF_LINE_CHARS] + "…"
-        row = f"{number.rjust(gutter)} {sign}{shown}" if gutter else f"{sign}{shown}"
-        yield [(_STYLES.get(sign, "dim"), row)]
+        yield marked_line(line, words.get(index), f"{number.rjust(gutter)} " if gutter else "")
+
+
+def marked_line(line: str, words: Sequence[Part] | None, number: str = "", other: Style = "dim") -> list[Piece]:
+    """Return a line of a diff behind its number, with its changed words marked; `other` is the style of context."""
+    usual, marked = _STYLES.get(line[:1], (other, other))
+    if words is None:
+        return [(usual, number + line)]
+    return [(usual, number + line[:1]), *((marked if changed else usual, text) for changed, text in words)]

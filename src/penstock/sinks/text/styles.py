@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 Role = Literal[
     "text", "head", "dim", "name", "good", "bad", "warn", "mark", "added", "removed", "strong", "code",
-    "code block",
+    "added word", "removed word", "code block",
     "output",
 ]  # fmt: skip
 """Role of a piece of text; `head` is the prefix of a line."""
@@ -28,7 +28,7 @@ class SpanStyle(NamedTuple):
 
 Style = Role | SpanStyle
 
-UNWRAPPED: frozenset[Style] = frozenset({"added", "removed", "code block", "output"})
+UNWRAPPED: frozenset[Style] = frozenset({"added", "removed", "added word", "removed word", "code block", "output"})
 """Styles of text in which no line breaks are inserted: it may be copied from the terminal."""
 
 Palette = Mapping[Style, str]
@@ -44,6 +44,8 @@ COLOURS: Palette = {
     "mark": "36",
     "added": "32",
     "removed": "31",
+    "added word": "32;7",
+    "removed word": "31;7",
     "strong": "1",
     "code": "35",
     "code block": "35",
