@@ -671,6 +671,15 @@ def test_code_and_diffs_are_not_wrapped() -> None:
     assert f"    +{code}\n" in shown
 
 
+@pytest.mark.parametrize("failed", [True, False])
+def test_lines_of_commands_are_not_wrapped(failed: bool) -> None:
+    """Neither those of a short output nor the last ones of a failure: they can be copied too."""
+    line = "=" * 30 + " short test summary info " + "=" * 30
+    called = call("Bash", {"command": "pytest"}, kind="execute")
+    shown = show(called, result(f"first\n{line}\nError: {line}", is_error=failed), width=40)
+    assert f"\n    {line}\n    Error: {line}\n" in shown
+
+
 def test_wide_characters_count_two_columns() -> None:
     """Chinese and Japanese text is broken between its characters."""
     shown = show(*text("日本語" * 12), width=40)

@@ -11,7 +11,7 @@ from penstock.events import Change, QuestionAsked, ToolCalled, ToolReturned
 from penstock.sinks.sanitize import clean, clean_line
 from penstock.sinks.text import edits
 from penstock.sinks.text.calls import Calls
-from penstock.sinks.text.styles import Piece, Style, duration, exit_words, shortened
+from penstock.sinks.text.styles import COLOURS, Piece, SpanStyle, Style, duration, exit_words, shortened
 from penstock.sinks.text.visibility import Visibility
 
 MAX_RESULT_CHARS = 120
@@ -38,6 +38,8 @@ _ERROR_LINE = re.compile(
     r"E   |FAILED |ERROR |--- FAIL|not ok \d|.{1,200}: (?:fatal )?error: "
     r"|\s*(?:[\w.]*(?:Error|Exception)\b(?:\[\w+\])?: |error(?:\[\w+\])?: |panicked at )"
 )
+_OUTPUT, _ERROR_OUTPUT = (SpanStyle(sgr, is_wrapped=False) for sgr in ("", COLOURS["bad"]))
+"""Styles of lines of a failed result, and of those that name an error: they may be copied from the terminal."""
 _GAP = re.compile(r"[ \t]{3,}")
 """Blanks that align columns over several lines; they have no use in a single line."""
 _TAG_NAMES = "tool_use_error|persisted-output|task|task_result|path|type|content|file|output|stdout|stderr"
@@ -165,7 +167,7 @@ class Results:
         words = _joined(name, *notes, shown[0])
         if not words or (not shown[0] and name and event.complete):
             words = _joined(name, *notes, _without_text(event, kind))
-        below: list[Piece] = [("dim", f"\n{line}") for line in shown[1:]]
+        below: list[Piece] = [("output", f"\n{line}") for line in shown[1:]]
         return ResultLines([_mark(event), ("dim", words + figures)], "", below)
 
     def _failure(self, event: ToolReturned, name: str) -> ResultLines:
@@ -258,7 +260,7 @@ def _excerpt(lines: list[str], indexes: Iterable[int], most: int, *, gaps: bool)
     for index in indexes:
         if gaps and index > last:
             pieces.append(("dim", f"\n… {index - last:,} {'lines' if index - last > 1 else 'line'}"))
-        style: Style = "bad" if _ERROR_LINE.match(lines[index]) else "text"
+        style = _ERROR_OUTPUT if _ERROR_LINE.match(lines[index]) else _OUTPUT
         pieces.append((style, "\n" + shortened(lines[index].rstrip(), most)))
         last = index + 1
     return pieces
