@@ -469,7 +469,8 @@ def test_a_person_decides_what_an_agent_may_do(gateway: Gateway) -> None:
     chat = post(gateway, {}, **{"X-Penstock-Chat": "c"}).headers["x-penstock-chat"]
     with gateway.client() as one:
         assert one.patch(f"/api/chats/{chat}", json={"allow": "all"}).status_code == 200
-    answer = post(gateway, {}, **{"X-Penstock-Chat": "c"})
+        answer = post(gateway, {"model": "scripted/sonnet"}, **{"X-Penstock-Chat": "c"})
+        assert one.get(f"/api/chats/{chat}").json().get("model") is None
     assert answer.status_code == 403
     assert len(turns(gateway)) == 1
 

@@ -480,6 +480,58 @@ def test_programs_of_other_protocols_act_for_their_person(own: Callable[..., Gat
         assert cat.post("/agui", json=attach).status_code == 404
 
 
+def door_requests(chat: str) -> list[tuple[str, str, dict[str, Any] | None]]:
+    """Requests of programs that name a chat by their own id: the method, the address, the body."""
+    message = {"id": "u", "role": "user", "content": "hi"}
+    run: dict[str, Any] = {"threadId": chat, "runId": "r", "messages": [message]}
+    part = {"type": "dynamic-tool", "approval": {"id": "q", "approved": True}}
+    resume = [{"interruptId": "q", "status": "resolved", "payload": "yes"}]
+    return [
+        ("GET", f"/ai/{chat}/stream", None),
+        ("POST", f"/ai/{chat}/stop", None),
+        ("POST", "/ai", {"id": chat, "messages": [{"id": "u", "role": "assistant", "parts": [part]}]}),
+        ("POST", "/agui", {**run, "forwardedProps": {"penstock": {"attach": True}}}),
+        ("POST", "/agui", {**run, "resume": resume}),
+    ]
+
+
+@pytest.mark.slow
+def test_a_chat_of_another_person_is_none_at_the_addresses_of_programs(own: Callable[..., Gateway]) -> None:
+    """Whoever guesses the id of somebody else's chat learns nothing: it is answered as one that does not exist."""
+    gateway = own()
+    ana, cat = (client_of(gateway, persons.add(gateway.folder, name, "member", 0)) for name in ("ana", "cat"))
+    run = {"threadId": "one", "runId": "r", "messages": [{"id": "u", "role": "user", "content": "hi"}]}
+    ui = {"id": "one", "messages": [{"id": "u", "role": "user", "parts": [{"type": "text", "text": "hi"}]}]}
+    with ana, cat, gateway.client() as owner:
+        assert ana.post("/agui/scripted", json=run).status_code == 200
+        assert ana.post("/ai/scripted", json=ui).status_code == 200
+        ids = [it["id"] for it in owner.get("/api/chats").json()["chats"]]
+        for client in (cat, owner):
+            wanted = [client.request(method, path, json=sent) for method, path, sent in door_requests("nothing")]
+            assert {it.status_code for it in wanted} == {404}
+            for id in ("one", *ids):
+                found = [client.request(method, path, json=sent) for method, path, sent in door_requests(id)]
+                assert [(it.status_code, it.text) for it in found] == [(it.status_code, it.text) for it in wanted]
+        assert sorted(it["id"] for it in owner.get("/api/chats").json()["chats"]) == sorted(ids)
+
+
+@pytest.mark.slow
+def test_a_program_at_the_limit_leaves_no_chats(own: Callable[..., Gateway]) -> None:
+    """A first message that is rejected because of the turns that run leaves nothing, however often it is repeated."""
+    gateway = own()
+    ana = client_of(gateway, persons.add(gateway.folder, "ana", "member", 0, max_runs=1))
+    body = {"model": "staying", "messages": [{"role": "user", "content": "hi"}]}
+    run = {"threadId": "one", "runId": "r", "messages": [{"id": "u", "role": "user", "content": "hi"}]}
+    ui = {"id": "one", "messages": [{"id": "u", "role": "user", "parts": [{"type": "text", "text": "hi"}]}]}
+    with ana:
+        chat = ana.post("/api/chats", json={"agent": "staying"}).json()["id"]
+        assert ana.post(f"/api/chats/{chat}/turns", json={"text": "go"}).status_code == 202
+        for address, sent in (("/v1/chat/completions", body), ("/agui/staying", run), ("/ai/staying", ui)):
+            for _ in range(3):
+                assert ana.post(address, json=sent).status_code == 429
+        assert [it["id"] for it in ana.get("/api/chats").json()["chats"]] == [chat]
+
+
 def test_what_is_done_is_recorded(own: Callable[..., Gateway]) -> None:
     """Changes and refusals with who, what and which chat; never the text of a message, a code or a token."""
     gateway = own()

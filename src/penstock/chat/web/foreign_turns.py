@@ -191,7 +191,8 @@ class ForeignTurns:
         caller: Caller,
         files: Sequence[GivenFile] = (),
     ) -> ForeignTurn:
-        """Create a chat at the level of programs, and submit its first turn, with files.
+        """Create a chat at the level of programs, and submit its first turn, with files. If it is rejected, no chat is
+        left.
 
         Raises:
             Forbidden: the agent can neither be made to ask nor to read only.
@@ -208,7 +209,12 @@ class ForeignTurns:
             depth=caller.depth,
             person=caller.person,
         )
-        return await self.ask(self.service.row(made.id), prompt, key, files)
+        try:
+            return await self.ask(self.service.row(made.id), prompt, key, files)
+        except ChatError:  # a client that repeats its request would leave a chat each time
+            with contextlib.suppress(ChatError, *STORE_ERRORS):
+                await self.service.delete(made.id)
+            raise
 
     def _level(self, agent: str) -> Allow:
         self.service.agents.require(agent)
@@ -221,8 +227,10 @@ class ForeignTurns:
             )
         return level
 
-    async def ask(self, chat: ChatRow, text: str, key: Key, files: Sequence[GivenFile] = ()) -> ForeignTurn:
-        """Submit a turn with files, or answer the question of the running one.
+    async def ask(
+        self, chat: ChatRow, text: str, key: Key, files: Sequence[GivenFile] = (), *, model: str | None = None
+    ) -> ForeignTurn:
+        """Submit a turn with files, or answer the question of the running one. `model`: the chat's from then on.
 
         Raises:
             Invalid: the answer has files.
@@ -230,6 +238,8 @@ class ForeignTurns:
             ChatError: as `Service.prompt` and `Service.answer`.
         """
         self._check(chat)
+        if model is not None and model != chat.model:
+            await self.service.change(chat.id, model=model)
         timeline = await self.service.log(chat.id).open()
         running = timeline.running
         if running is not None and running.question is not None and running.state != "completed":
@@ -312,9 +322,7 @@ class ForeignTurns:
                 caller=caller,
                 files=files,
             )
-        if model is not None and model != row.model:
-            await self.service.change(row.id, model=model)
-        return await self.again(row, key) or await self.ask(row, text, key, files)
+        return await self.again(row, key) or await self.ask(row, text, key, files, model=model)
 
     async def again(self, chat: ChatRow, key: Key) -> ForeignTurn | None:
         """Return the turn of a chat that this request submitted before."""

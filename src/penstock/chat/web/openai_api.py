@@ -105,9 +105,7 @@ async def _asked(
     if again is not None:
         return again
     if found is not None:
-        if model is not None and model != found.model:
-            await turns.service.change(found.id, model=model)
-        return await turns.ask(found, messages[-1].text, key, files)
+        return await turns.ask(found, messages[-1].text, key, files, model=model)
     return await turns.begin(
         openai_request.prompt_of(messages),
         key,
