@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import ai_sdk_clients
 import httpx
@@ -157,17 +158,18 @@ def test_who_goes_can_return(gateway: Gateway) -> None:
     assert turns(gateway) == [("One", "ok")]
 
 
-def test_the_stop_is_an_address(gateway: Gateway) -> None:
-    """The stream says that it was aborted."""
+@pytest.mark.parametrize("id", ["c", "a chat@ü:1"])
+def test_the_stop_is_an_address(gateway: Gateway, id: str) -> None:
+    """The stream says that it was aborted. The page chooses the id."""
     with (
         gateway.client() as one,
-        one.stream("POST", "/ai/held", json={"id": "c", "messages": [message("One")]}) as answer,
+        one.stream("POST", "/ai/held", json={"id": id, "messages": [message("One")]}) as answer,
     ):
         lines = answer.iter_lines()
         next(lines)
         until(lambda: turns(gateway) == [("One", "running")])
         with gateway.client() as two:
-            stopped = two.post("/ai/c/stop")
+            stopped = two.post(f"/ai/{quote(id)}/stop")
         assert (stopped.status_code, stopped.json()) == (202, {"turns": [1]})
         assert '"abort"' in "".join(lines)
     assert turns(gateway) == [("One", "cancelled")]

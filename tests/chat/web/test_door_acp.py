@@ -59,7 +59,15 @@ def test_the_message_is_the_reply_alone(recording: Recording) -> None:
         it["toolCallId"] for it in whole if "toolCallId" in it
     ]
     usage = usage_of(shown.fold.usage)
-    assert usage is None or acp.Usage.model_validate(usage).total_tokens == usage["inputTokens"] + usage["outputTokens"]
+    last = next((row.what.usage for row in rows if isinstance(row.what, ev.RunEnded)), None) or ev.Usage()
+    if last.input_tokens is None or last.output_tokens is None:
+        assert usage is None
+    else:
+        read = acp.Usage.model_validate(usage)
+        assert (read.input_tokens, read.output_tokens) == (last.input_tokens, last.output_tokens)
+        assert read.total_tokens == last.input_tokens + last.output_tokens
+        assert (read.cached_read_tokens, read.cached_write_tokens) == (last.cached_tokens, last.cache_write_tokens)
+        assert read.thought_tokens == last.reasoning_tokens
 
 
 def test_a_cut_is_never_a_success(recording: Recording) -> None:

@@ -29,6 +29,14 @@ EARLIER |= {"TOOL_CALL_END", "TOOL_CALL_RESULT", "REASONING_START", "REASONING_E
 EARLIER |= {f"REASONING_MESSAGE_{word}" for word in ("START", "CONTENT", "END")}
 FULL = EARLIER | {"SUBAGENT_STARTED", "SUBAGENT_FINISHED", "SUBAGENT_ERROR"}
 PAIRS = {"TEXT_MESSAGE": "messageId", "REASONING_MESSAGE": "messageId", "REASONING": "messageId"}
+COUNTS = {
+    "inputTokens": "input_tokens",
+    "outputTokens": "output_tokens",
+    "reasoningTokens": "reasoning_tokens",
+    "cachedInputTokens": "cached_tokens",
+    "cacheWriteInputTokens": "cache_write_tokens",
+}
+"""Figures of the protocol, and those of Penstock."""
 PAIRS |= {"TOOL_CALL": "toolCallId", "STEP": "stepName", "SUBAGENT": "subagentRunId"}
 
 
@@ -147,18 +155,20 @@ def test_each_recording_ends_as_its_run(recording: Recording, is_full: bool, is_
     assert read.reply.strip() == (end.message.strip() or "Hello.")
     assert read.end == expected_end(rows, is_new=is_new)
     assert end.outcome not in FAILURES or end.reason is None or end.reason in read.last["message"]
-    assert is_new or "usage" not in read.last
     last = rows[-2].what
+    used = last.usage if is_new and isinstance(last, ev.RunEnded) else None
+    counts = {} if used is None else {name: getattr(used, field) for name, field in COUNTS.items()}
+    known = {name: count for name, count in counts.items() if count is not None}
+    assert read.last.get("usage") == ([known] if known else None), "the figures of the run, or none"
     if read.end != "error" and isinstance(last, ev.RunEnded):
         assert read.last["result"].get("cost_usd") == last.cost_usd
-        assert not is_new or ("usage" in read.last) == (last.usage is not None)
     plan, notices = plan_and_notices(rows)
     assert (read.plan, read.notices) == ((plan, notices) if is_full else (None, []))
     if is_full:
-        known = {
+        calls = {
             it.what.call_id for it in rows if isinstance(it.what, ev.ToolCalled) and (is_new or not it.what.parent)
         }
-        assert read.results == {f"c.t2.call.{id}" for id in known}
+        assert read.results == {f"c.t2.call.{id}" for id in calls}
 
 
 @pytest.mark.sample(6)

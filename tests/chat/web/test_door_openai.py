@@ -109,8 +109,16 @@ def test_each_recording_ends_as_its_run(recording: Recording, is_full: bool) -> 
     assert status == 200 or headers["x-should-retry"] == "false"
     last = next((row.what for row in rows if isinstance(row.what, ev.RunEnded)), None)
     if read.is_success and last is not None and last.usage is not None:
-        assert read.usage.prompt_tokens == (last.usage.input_tokens or 0)
-        assert at_once.usage.completion_tokens == (last.usage.output_tokens or 0)
+        used = last.usage
+        prompt, completion = used.input_tokens or 0, used.output_tokens or 0
+        for it in (read.usage, at_once.usage):
+            assert (it.prompt_tokens, it.completion_tokens, it.total_tokens) == (
+                prompt,
+                completion,
+                prompt + completion,
+            )
+            assert it.prompt_tokens_details.cached_tokens == (used.cached_tokens or 0)
+            assert it.completion_tokens_details.reasoning_tokens == (used.reasoning_tokens or 0)
     if is_full:
         thoughts = [it.what for it in rows if isinstance(it.what, ev.Delta) and it.what.kind == "thinking"]
         for thought in thoughts:
