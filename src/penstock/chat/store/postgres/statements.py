@@ -133,7 +133,7 @@ LIST_UNINDEXED = """SELECT h.id, u.turn, u.mark FROM unindexed AS u JOIN heads A
     WHERE %(home)s::text IS NULL OR c.home IS NULL OR c.home = %(home)s OR u.since < now() - interval '1 minute'
         AND NOT EXISTS (SELECT FROM nodes AS n WHERE n.id = c.home AND n.seen + n.ttl > clock_timestamp())
     ORDER BY u.mark DESC LIMIT %(limit)s"""
-"""Statement that leaves the chats of a node that lives to it: two nodes that read one long queue would do all twice."""
+"""Statement that leaves out the chats of other living nodes: two nodes that read one long queue would do all twice."""
 
 INDEX = """SELECT index_v1(%(id)s, %(turn)s, %(mark)s, %(key)s, %(at)s, %(title)s, %(prompt)s, %(reply)s, %(commands)s,
     %(paths)s, %(words)s::tsvector)"""
