@@ -28,7 +28,7 @@ ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """Pattern of an id in a path. It has no dot and no slash, so it cannot name another path."""
 
 FOREIGN_ID = re.compile(r"[^/\x00-\x1f\x7f]{1,128}")
-"""Pattern of the id of a chat at another program, which chooses it; it is compared with others and never a name here."""
+"""Pattern of the id of a chat at another program, which chooses it. It is only compared with other ids."""
 
 TURN = re.compile(r"[1-9][0-9]{0,8}")
 

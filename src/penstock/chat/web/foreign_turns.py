@@ -191,8 +191,9 @@ class ForeignTurns:
         caller: Caller,
         files: Sequence[GivenFile] = (),
     ) -> ForeignTurn:
-        """Create a chat at the level of programs, and submit its first turn, with files. If it is rejected, no chat is
-        left.
+        """Create a chat at the level of programs, and submit its first turn, with files.
+
+        If the turn is rejected, the chat is deleted.
 
         Raises:
             Forbidden: the agent can neither be made to ask nor to read only.
