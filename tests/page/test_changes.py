@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from chatpage import cast, filling
 from chatpage.device import NARROW
+from chatpage.server import Server
 from chatpage.thread import Thread
 from playwright.sync_api import Locator, expect
+
+from penstock.chat.history.entries import ChangesFound
+from penstock.events import Change
 
 HOSTILE = "new <img src=x onerror=alert(1)> ⟨U+202E⟩text"
 """The line of the edit that would be something else if it were not shown as text."""
@@ -169,6 +174,35 @@ def test_what_turns_changed_is_beside_the_thread(workshop: Callable[..., Thread]
     pane.get_by_role("button", name="Close the changes").press("Enter")
     expect(pane).to_have_count(0)
     expect(row).to_be_focused()
+
+
+def test_what_git_found_is_apart(at: Callable[..., Thread], own_server: Callable[..., Server]) -> None:
+    """Changes whose author is not known are counted and shown apart from those of the agent, as text, with no undo."""
+    server = own_server(config=cast.workshop)
+    thread = at("qwen", of=server)
+    thread.ask("delegate")
+    thread.device.allow("ERR_", "status of 503")
+    server.end()
+    made = Change(f"{server.root}/<b>.txt", "add", added=1, removed=0, diff="@@ -0,0 +1 @@\n+<img src=x>\n")
+    found = ChangesFound(2, [made, Change(f"{server.root}/photo.png", "update")], others=2, problem="slow")
+    filling.repeat(server.data / "chats.db", thread.chat, 2, found)
+    server.start()
+    thread.page.reload()
+    thread.ready()
+    expect(thread.turn(1).locator(".changed")).to_have_count(0)
+    row = thread.turn(2).locator(".changed button")
+    expect(row).to_have_text("2 files changed meanwhile")
+    row.press("Enter")
+    pane = thread.page.get_by_role("complementary", name="Changes")
+    others = pane.get_by_role("region", name="Also changed in this directory")
+    expect(others).to_contain_text("They may be by its commands, by other chats or by people.")
+    expect(others).to_contain_text("are not known: git needed too long.")
+    expect(others.locator(".diff-title")).to_have_text(["new file <b>.txt", "edit photo.png"])
+    assert lines_of(others.locator(".diff").first)[-1] == ["added", "<img src=x>"]
+    expect(others.locator(".diff-note")).to_have_text("The lines are not shown.")
+    assert others.locator("img").count() == 0
+    expect(pane).to_contain_text("No changes were reported.")
+    expect(pane.get_by_role("region", name="Undo")).to_have_count(0)
 
 
 def test_details_show_edits_as_diffs(workshop: Callable[[str], Thread]) -> None:

@@ -13,6 +13,7 @@ from restarts import RECORDINGS
 from penstock import events as ev
 from penstock.chat.history.entries import (
     Answered,
+    ChangesFound,
     Edited,
     FilesLeft,
     Moved,
@@ -68,8 +69,10 @@ def folded(rows: list[StoredEntry]) -> dict[int, dict[str, Any]]:
             case Edited(turn=number, text=text):
                 if "began" not in turns[number]:
                     turns[number]["prompt"] = text
-            case StopRequested() | Released() | SentNow() | Moved() | Answered() | FilesLeft() | Undone():
+            case StopRequested() | Released() | SentNow() | Moved() | Answered() | Undone():
                 pass  # what it leads to is an entry of its own
+            case FilesLeft() | ChangesFound():
+                assert running == numbered.what.turn, f"the files of turn {numbered.what.turn} come too late"
             case None:
                 raise AssertionError(f"a row that nobody can read: {rows[numbered.number - 1]}")
             case event:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from penstock.core.diffs import from_unified, named
 from penstock.events import Change, ChangeKind
-from penstock.repo.git import Git
+from penstock.repo.git import QUICK_SECONDS, Git
 
 PLAIN = "--no-ext-diff", "--no-textconv", "--no-color"
 """Options that stop a diff from starting programs of the repository and from using colours."""
@@ -59,18 +59,39 @@ def stat_between(git: Git, old: str, new: str, width: int = 80, files: int = 0) 
     return git.text("diff", *PLAIN, f"--stat={width}", *count, old, new, "--")
 
 
-def paths_between(git: Git, old: str, new: str) -> list[tuple[str, str]]:
-    """Return the paths that differ, each with `A`, `M`, `D` or `T`."""
-    items = git.run("diff", *PLAIN, "--no-renames", "--name-status", "-z", old, new, "--").items
+def paths_between(
+    git: Git,
+    old: str,
+    new: str,
+    paths: Sequence[str] = (),
+    *,
+    seconds: float = QUICK_SECONDS,
+    env: Mapping[str, str] | None = None,
+) -> list[tuple[str, str]]:
+    """Return the paths that differ, each with `A`, `M`, `D` or `T`. The arguments are those of `changes_between`."""
+    words = "--no-renames", "--name-status", "-z"
+    items = git.run("diff", *PLAIN, *words, old, new, "--", *paths, seconds=seconds, env=env).items
     return list(zip(items[1::2], items[::2], strict=True))
 
 
-def changes_between(git: Git, old: str, new: str) -> list[Change]:
-    """Return the changes of the files that differ, in the order of their paths."""
-    text = git.run("diff", *PLAIN, "--no-renames", old, new, "--").out.decode("utf-8", "replace")
+def changes_between(
+    git: Git,
+    old: str,
+    new: str,
+    paths: Sequence[str] = (),
+    *,
+    seconds: float = QUICK_SECONDS,
+    env: Mapping[str, str] | None = None,
+) -> list[Change]:
+    """Return the changes of the files that differ, in the order of their paths.
+
+    `paths`: the files that are compared, by default all. `seconds`, `env`: timeout of each call, and its variables.
+    """
+    done = git.run("diff", *PLAIN, "--no-renames", old, new, "--", *paths, seconds=seconds, env=env)
+    text = done.out.decode("utf-8", "replace")
     patches = iter(f"\n{text}".split("\ndiff --git ")[1:])
     found = []
-    for path, letter in paths_between(git, old, new):
+    for path, letter in paths_between(git, old, new, paths, seconds=seconds, env=env):
         patch = next(patches, "")
         if letter == "T":  # another type of file: it counts as removed and added
             patch = next(patches, "")

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from penstock import events as ev
 from penstock.chat.history import changes, details
-from penstock.chat.history.changes import ChangesFold, FileChanges, take_turn
-from penstock.chat.history.entries import Entry, Numbered, Prompted, TurnBegan, TurnEnded
+from penstock.chat.history.changes import ChangesFold, FileChanges, OtherChanges, take_turn
+from penstock.chat.history.entries import ChangesFound, Entry, Numbered, Prompted, TurnBegan, TurnEnded
 from penstock.chat.history.frames import ChangedFiles, Finalized, TurnView
 from penstock.chat.history.items import Called
 from penstock.chat.history.timeline import Timeline
@@ -193,3 +194,58 @@ def test_a_turn_of_an_earlier_version_has_no_count() -> None:
     """Its summary is read as before."""
     view = msgspec.json.decode(b'{"turn": 1, "prompt": "p", "finalized": true, "steps": 3}', type=TurnView)
     assert view.changed is None
+
+
+def called(kind: ev.ToolKind) -> ev.ToolCalled:
+    """A call of this kind."""
+    return ev.ToolCalled(call_id="c", name="tool", input={}, title="", tool_kind=kind, **A)
+
+
+LINED, UNLINED = Change("a", "update", added=1, removed=0, diff="@@\n+x\n"), Change("b", "update", added=1, removed=0)
+
+
+@pytest.mark.parametrize(
+    ("events", "is_partial"),
+    [
+        ([], False),
+        ([called("read"), returned()], False),
+        ([called("execute")], True),
+        ([called("other")], True),
+        ([called("edit"), returned(LINED)], False),
+        ([called("edit"), returned(LINED, UNLINED)], True),
+        ([called("edit"), returned()], True),
+        ([called("edit"), returned(LINED, is_error=True)], True),
+        ([called("edit"), returned(LINED, refused=True)], False),
+        ([returned(UNLINED)], True),
+    ],
+)
+def test_what_an_agent_reports_in_part(events: list[ev.Event], is_partial: bool) -> None:
+    """A command, a tool of any kind, a failed edit or one without lines may have changed more than is reported."""
+    fold = ChangesFold(SHOP)
+    for event in events:
+        fold.take(event)
+    assert fold.is_partial == is_partial
+
+
+def test_files_with_lines() -> None:
+    """A file of which one change has no lines does not count, by neither of its names."""
+    fold = ChangesFold(SHOP)
+    moved = Change("d", "move", to="e")
+    for change in (LINED, UNLINED, Change("b", "update", diff="@@\n+y\n"), moved):
+        fold.take(returned(change))
+    assert fold.paths_with_lines() == {"/shop/a"}
+
+
+def test_what_git_found() -> None:
+    """It is apart from what was reported, joined over the turns, and counted in the view of its own turn."""
+    one = ChangesFound(1, [Change("/shop/a", "add", added=1, removed=0, diff="@@ -0,0 +1 @@\n+x\n")], 2, 3)
+    two = ChangesFound(1, [Change("/shop/a", "update", added=1, removed=0)], 1, 1, "slow")
+    found = asked_for(one, two)
+    assert (found.files, found.changes) == (0, [])
+    assert found.found == OtherChanges([Change("a", "add", added=2, removed=0)], 3, "slow")
+    assert asked_for().found is None
+    made = Timeline()
+    made.take(numbered(one, replace(two, turn=2), TurnEnded(1, "cut_off")))
+    assert made.turns[1].found == 3
+    (frame,) = [it for _, it in made.frames(0) or () if isinstance(it, Finalized)]
+    assert frame.found == 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,17 +17,23 @@ from waiting import until
 from penstock.chat.errors import NoSuchTurn
 from penstock.chat.service import file_changes
 from penstock.chat.service.log.chat_log import ChatLog
+from penstock.chat.service.turns import turn_loop
+from penstock.repo import found_changes
 
 WORKER = TESTS / "support" / "chatpage" / "worker.py"
 LAST = len((RECORDINGS / "tools" / "input.ndjson").read_bytes().splitlines())
 
 
+EDITING = TESTS / "support" / "editing_agent.py"
+
+
 def agents(gate: Path) -> str:
-    """An agent that edits, one that is not allowed to, and one that waits for a file before it ends."""
+    """Agents: one edits, one is not allowed to, one runs commands too, and one waits for a file before it ends."""
     return "\n".join(
         f'[agents.{name}]\ncommand = ["{sys.executable}", "{WORKER}", "--approval-mode={mode}"]\nadapter = "qwen"\n'
         for name, mode in (("editor", "yolo"), ("denied", "default"))
     ) + (
+        f'[agents.worker]\ncommand = ["{sys.executable}", "-S", "{EDITING}"]\nadapter = "claude"\n'
         f'[agents.held]\ncommand = ["{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS / "tools"}", "--speed=0", '
         f'"--hold={LAST}:{gate}"]\nadapter = "claude"\n'
     )
@@ -138,3 +146,72 @@ def test_a_link_shows_no_changes(gateway: Gateway) -> None:
             assert "changed" not in anybody.get("/api/shared").text
             assert anybody.get(f"/api/chats/{chat}/changes").status_code == 401
             assert anybody.get(f"/api/chats/{chat}/turns/1/changes").status_code == 401
+
+
+def repository(root: Path) -> None:
+    """Make a repository of a directory, with a file that differs from its commit."""
+    (root / "a.py").write_text("one\n")
+    (root / ".gitignore").write_text("*.log\n")
+    who = ["-c", "user.name=Uma", "-c", "user.email=uma@example.org"]
+    for words in (["init", "-q"], ["add", "-A"], [*who, "commit", "-qm", "Begin"]):
+        subprocess.run(["git", *words], cwd=root, check=True)
+    (root / "mine").write_text("mine\n")
+
+
+def work(client: httpx.Client, chat: str, **what: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Let the agent do something, and return its turn and the changes of it."""
+    turn = asked(client, chat, json.dumps(what))[-1]
+    return turn, client.get(f"/api/chats/{chat}/turns/{turn['turn']}/changes").json()
+
+
+def test_what_git_found(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command changed is apart from what the agent reports, of the turn and the chat; a link has none of it."""
+    monkeypatch.setattr(found_changes, "SECONDS", 60.0)
+    repository(gateway.root)
+    with gateway.client() as client:
+        chat = gateway.chat("worker")
+        turn, found = work(client, chat, write={"a.py": "2\n"}, run="echo more >> mine; echo x > new; echo x > x.log")
+        assert (turn["changed"]["files"], turn["found"]) == (1, 2)
+        assert [it["path"] for it in found["changes"]] == ["a.py"]
+        assert {it["path"]: it["diff"] for it in found["found"]["changes"]} == {
+            "mine": "@@ -1 +1,2 @@\n mine\n+more\n",
+            "new": "@@ -0,0 +1 @@\n+x\n",
+        }
+        assert client.get(f"/api/chats/{chat}/turns/1/undo").json()["commands"] == 1
+        turn, found = work(client, chat, write={"a.py": "3\n"})  # the agent reports all that it does
+        assert ("found" in turn, "found" in found) == (False, False)
+        turn, found = work(client, chat, run="true")
+        assert ("found" in turn, found) == (False, {"whole": True, "files": 0, "changes": []})
+        turn, found = work(client, chat, run="rm new")
+        assert (turn["found"], "changed" in turn, found["files"]) == (1, False, 0)
+        whole = client.get(f"/api/chats/{chat}/changes").json()
+        assert [it["path"] for it in whole["changes"]] == ["a.py"]
+        assert [it["path"] for it in whole["found"]["changes"]] == ["mine"]  # the other one is gone again
+        url = client.post(f"/api/chats/{chat}/shares", json={}).json()["url"]
+        with httpx.Client(base_url=gateway.url, headers={"X-Penstock-Share": url.partition("#")[2]}) as anybody:
+            assert '"found"' not in anybody.get("/api/shared").text
+    assert not [*(gateway.folder / found_changes.FOLDER).glob("*")]
+
+
+def test_an_agent_that_may_only_read_is_not_watched(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is compared for it, whatever others change meanwhile; what git cannot do is said."""
+    monkeypatch.setattr(found_changes, "SECONDS", 0.0)
+    repository(gateway.root)
+    with gateway.client() as client:
+        chat = gateway.chat("worker")
+        turn, found = work(client, chat, run="echo more >> mine")
+        assert ("found" in turn, found["found"]) == (False, {"problem": "slow"})
+        assert client.patch(f"/api/chats/{chat}", json={"allow": "read"}).status_code == 200
+        turn, found = work(client, chat, run="echo more >> mine")
+        assert ("found" in turn, "found" in found) == (False, False)
+
+
+def test_many_changes_fit_into_an_entry(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not fit is left out; the number is that of all."""
+    monkeypatch.setattr(found_changes, "SECONDS", 60.0)
+    repository(gateway.root)
+    with gateway.client() as client:
+        chat = gateway.chat("worker")
+        monkeypatch.setattr(turn_loop, "MAX_FOUND_FILES", 2)
+        turn, found = work(client, chat, run="for i in 1 2 3; do echo x > new$i; done")
+        assert (turn["found"], len(found["found"]["changes"]), found["found"]["more_changes"]) == (3, 2, 1)

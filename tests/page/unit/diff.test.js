@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { changeTitle, countsOf, filesChanged, linesOf } from "../../../src/penstock/chat/page/text/diff.js";
+import { changeTitle, countsOf, filesChanged, foundMeanwhile, linesOf, notCompared } from "../../../src/penstock/chat/page/text/diff.js";
 import { exact } from "../../../src/penstock/chat/page/text/format.js";
 
 const DIFF = "@@ -3,3 +3,4 @@ def f():\n same\n-old\n+new\n+more\n\n\\ No newline at end of file\n";
@@ -57,4 +57,13 @@ test("the row of a turn has the number of files, and the lines that are known", 
   assert.equal(countsOf({ files: 3, added: 12, removed: 4 }), "+12 \u22124");
   assert.equal(countsOf({ files: 3, added: 12 }), "+12");
   assert.equal(countsOf({ files: 3 }), "");
+});
+
+test("what git found is counted apart, and a problem that a newer server reports is still one", () => {
+  assert.equal(foundMeanwhile(undefined, null), "");
+  assert.equal(foundMeanwhile(0, { files: 1 }), "");
+  assert.equal(foundMeanwhile(1, null), "1 file changed meanwhile");
+  assert.equal(foundMeanwhile(2, { files: 1 }), " \u00b7 2 more changed meanwhile");
+  assert.match(notCompared("slow"), /git needed too long\.$/);
+  assert.match(notCompared(/** @type {any} */ ("new")), /git cannot compare it\.$/);
 });

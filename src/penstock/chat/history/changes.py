@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from penstock import events as ev
 from penstock.chat.history.details import MAX_ALL_CHARS, MAX_DIFF_LINES, MAX_FILES
-from penstock.chat.history.entries import FilesLeft, Numbered, TurnBegan
+from penstock.chat.history.entries import ChangesFound, FilesLeft, Numbered, TurnBegan
 from penstock.chat.history.frames import ChangedFiles
 from penstock.core.diffs import JoinedChanges, shorten
+from penstock.repo.found_changes import Problem
 from penstock.repo.left_files import LeftFile
 
 MAX_COUNTED = 10_000
@@ -24,8 +25,22 @@ MAX_COUNTED = 10_000
 MAX_PATH_CHARS = 4096
 """Characters of a path: no longer one can be opened."""
 
+HARMLESS: frozenset[ev.ToolKind] = frozenset({"read", "search", "fetch", "think"})
+"""Kinds of calls that change no file."""
+
 MAX_LINES = 10**9
 """Lines of one change: an agent reports what it wants, and sums of it have to be numbers that every client reads."""
+
+
+class OtherChanges(msgspec.Struct, omit_defaults=True):
+    """Files of the directory that git found changed between the beginning and the end of a turn, by whomever."""
+
+    changes: list[ev.Change] = []
+    """One for each file that the agent did not report, or reported without its lines."""
+    more_changes: int = 0
+    """Number of files that are left out."""
+    problem: Problem | None = None
+    """Reason why git did not compare the directory in one of the turns."""
 
 
 class FileChanges(msgspec.Struct, omit_defaults=True):
@@ -43,6 +58,8 @@ class FileChanges(msgspec.Struct, omit_defaults=True):
     """Number of files that are left out."""
     earlier: bool = False
     """True if the chat has turns before these."""
+    found: OtherChanges | None = None
+    """Further changes that git found; None if there are none."""
 
 
 class ChangesFold:
@@ -56,24 +73,41 @@ class ChangesFold:
         """Number of commands that were called: files that they changed are not among those of the edits."""
         self.left: dict[str, LeftFile] = {}
         """States of the files at the end, by their paths, as far as they were noted."""
+        self.is_partial: bool = False
+        """True if calls may have changed more than the agent reports with its lines."""
+        self.found: OtherChanges | None = None
+        """Further changes that git found."""
+        self._edits: set[str] = set()  # ids of the edits that have no result yet
+        self._unlined: set[str] = set()  # names of the files of which a change was reported without its lines
         self._files = JoinedChanges()
+        self._found = JoinedChanges()
         self._diff_chars = MAX_ALL_CHARS if diffs else 0  # that are left for diffs
 
     def take(self, event: ev.Event) -> None:
         """Apply the next event."""
         if isinstance(event, ev.ToolCalled):
             self.commands += event.tool_kind == "execute"
-        if not isinstance(event, ev.ToolReturned) or not event.changes:
+            if event.tool_kind == "edit":
+                self._edits.add(event.call_id)
+            elif event.tool_kind not in HARMLESS:
+                self.is_partial = True
+        if not isinstance(event, ev.ToolReturned):
             return
-        if event.complete and not event.failed and not event.refused:
-            for change in event.changes:
-                self._add(change)
+        is_made = event.complete and not event.failed and not event.refused
+        if event.call_id in self._edits:
+            self._edits.discard(event.call_id)
+            self.is_partial |= not event.refused and not (is_made and event.changes)
+        for change in (event.changes if is_made else None) or ():
+            self._add(change)
 
     def _add(self, change: ev.Change) -> None:
         path = _resolved(change.path, self.cwd)
         if len(self._files) >= MAX_COUNTED and path not in self._files:
             return
         diff, size = change.diff, len(change.diff or "")
+        if diff is None:
+            self.is_partial = True
+            self._unlined |= {path, _resolved(change.to, self.cwd) if change.to else path}
         if size > self._diff_chars:
             diff = None
         else:
@@ -105,15 +139,26 @@ class ChangesFold:
         """Return the names of the files, before and after."""
         return [path for it in self.joined() for path in (it.path, it.to) if path is not None]
 
+    def add_found(self, what: ChangesFound) -> None:
+        """Apply the changes that git found in a turn."""
+        for change in what.changes:
+            self._found.add(change)
+        known = self.found or OtherChanges()
+        self.found = OtherChanges([], known.more_changes + what.more, known.problem or what.problem)
+
+    def paths_with_lines(self) -> set[str]:
+        """Return the names of the files of which all changes were reported with their lines."""
+        return {path for path in self.paths() if path not in self._unlined}
+
     def changes(self, directory: str, *, whole: bool, earlier: bool = False) -> FileChanges:
         """Return the files with their diffs; `directory`: the one below which paths are shown relative to it."""
         count = self.count() or ChangedFiles(0)
-        shown = [
-            replace(it, path=_below(it.path, directory), to=_below(it.to, directory) if it.to else None)
-            for it in self._files.changes()
-        ]
-        shown, more = shorten(shown, MAX_ALL_CHARS, MAX_DIFF_LINES, MAX_FILES)
-        return FileChanges(whole, count.files, shown, count.added, count.removed, more, earlier)
+        shown, more = _shown(self._files, directory)
+        found = None
+        if self.found is not None:
+            others, left_out = _shown(self._found, directory)
+            found = OtherChanges(others, self.found.more_changes + left_out, self.found.problem)
+        return FileChanges(whole, count.files, shown, count.added, count.removed, more, earlier, found)
 
 
 def take_turn(fold: ChangesFold, rows: Iterable[Numbered]) -> None:
@@ -123,8 +168,19 @@ def take_turn(fold: ChangesFold, rows: Iterable[Numbered]) -> None:
             fold.cwd = what.cwd
         elif isinstance(what, FilesLeft):
             fold.left = what.files
+        elif isinstance(what, ChangesFound):
+            fold.add_found(what)
         elif isinstance(what, ev.Base):
             fold.take(what)
+
+
+def _shown(files: JoinedChanges, directory: str) -> tuple[list[ev.Change], int]:
+    """Return files with their names relative to a directory, as far as they are shown, and the number of others."""
+    named = [
+        replace(it, path=_below(it.path, directory), to=_below(it.to, directory) if it.to else None)
+        for it in files.changes()
+    ]
+    return shorten(named, MAX_ALL_CHARS, MAX_DIFF_LINES, MAX_FILES)
 
 
 def _resolved(path: str, cwd: str) -> str:

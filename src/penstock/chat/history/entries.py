@@ -1,6 +1,6 @@
 """Entries of a chat: the events of its runs, and between them the requests and their sources.
 
-    turn = prompted turn_began event* [files_left] run_ended | prompted [turn_began event*] turn_ended
+    turn = prompted turn_began event* [files_left] [changes_found] run_ended | prompted [turn_began event*] turn_ended
 
 A chat runs one turn after another, so an event belongs to the turn that began last. Prompts, stops and answers are
 submitted at any time: they may come between the events of a turn. What a turn changed can be `undone` once it is over.
@@ -16,6 +16,7 @@ import msgspec
 
 from penstock import events as ev
 from penstock.repo.file_undo import FileUndo
+from penstock.repo.found_changes import Problem
 from penstock.repo.left_files import LeftFile
 
 OWNER = "owner"
@@ -134,6 +135,23 @@ class FilesLeft(msgspec.Struct, frozen=True, omit_defaults=True, tag="files_left
     """States by absolute paths."""
 
 
+class ChangesFound(msgspec.Struct, frozen=True, omit_defaults=True, tag="changes_found"):
+    """Changes that git found in the directory between the beginning and the end of a turn, whoever made them.
+
+    Files of which the agent reported its changes with their lines are not among them.
+    """
+
+    turn: int
+    changes: list[ev.Change]
+    """One for each file, with its absolute path."""
+    more: int = 0
+    """Number of files that are left out."""
+    others: int = 0
+    """Number of files, also of those left out, that the agent did not report at all."""
+    problem: Problem | None = None
+    """Reason why nothing was compared."""
+
+
 class Undone(msgspec.Struct, frozen=True, omit_defaults=True, tag="undone"):
     """A person took the changes of a turn back, or made them again."""
 
@@ -167,6 +185,7 @@ Entry = (
     | Answered
     | TurnBegan
     | FilesLeft
+    | ChangesFound
     | TurnEnded
     | Undone
 )

@@ -111,6 +111,8 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     """Tokens that the context can hold."""
     changed: ChangedFiles | None = None
     """Files that its calls changed; None if there are none, or if it was summed up by an earlier version."""
+    found: int = 0
+    """Number of other files in the directory of which git found that they were changed meanwhile, by whomever."""
     undone: UndoneFiles | None = None
     """Files that were taken back; None if none were, or if they were made again."""
     undos: dict[str, int] | None = None
@@ -202,6 +204,7 @@ class Finalized(msgspec.Struct, frozen=True, omit_defaults=True, tag="finalized"
     context_tokens: int | None = None
     context_window: int | None = None
     changed: ChangedFiles | None = None
+    found: int = 0
 
 
 class UndoneFrame(msgspec.Struct, frozen=True, omit_defaults=True, tag="undone"):

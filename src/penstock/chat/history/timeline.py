@@ -21,6 +21,7 @@ from penstock.chat.history.changes import ChangesFold
 from penstock.chat.history.denied import DeniedActions
 from penstock.chat.history.entries import (
     Answered,
+    ChangesFound,
     Edited,
     Entry,
     Moved,
@@ -265,6 +266,8 @@ class Timeline:
             self._change_queue(what)
         elif isinstance(what, Undone):
             self._undo(what)
+        elif isinstance(what, ChangesFound) and self._live is not None and self._live.view.turn == what.turn:
+            self._live.view.found = what.others
         elif isinstance(what, Answered) and self._live is not None and self._live.view.turn == what.turn:
             self._live.questions.pop(what.id, None)
 
@@ -437,6 +440,7 @@ class Timeline:
                 view.context_tokens,
                 view.context_window,
                 view.changed,
+                view.found,
             ),
         )
 

@@ -356,6 +356,7 @@ declare namespace Api {
     removed?: number | null;
     more_changes?: number;
     earlier?: boolean;
+    found?: OtherChanges | null;
   }
 
   interface FileNames {
@@ -398,6 +399,7 @@ declare namespace Api {
     context_tokens?: number | null;
     context_window?: number | null;
     changed?: ChangedFiles | null;
+    found?: number;
   }
 
   interface FoundDirectory {
@@ -659,6 +661,12 @@ declare namespace Api {
     chat: string;
     turn: number;
     conversation?: string | null;
+  }
+
+  interface OtherChanges {
+    changes?: Array<Change>;
+    more_changes?: number;
+    problem?: "failed" | "large" | "slow" | null;
   }
 
   interface PersonView {
@@ -963,6 +971,7 @@ declare namespace Api {
     context_tokens?: number | null;
     context_window?: number | null;
     changed?: ChangedFiles | null;
+    found?: number;
     undone?: UndoneFiles | null;
     undos?: Record<string, number> | null;
     first?: number;

@@ -46,7 +46,7 @@ class TurnChanges:
         turns, has_earlier = await log.turns(None, MAX_TURNS)
         is_whole = True
         for view in turns:
-            if view.changed is not None or not (view.finalized or view.state == "queued"):
+            if view.changed is not None or view.found or not (view.finalized or view.state == "queued"):
                 try:
                     is_whole = await _take(log, view.turn, fold) and is_whole
                 except NoSuchTurn:  # its entries are no longer kept, or those of the whole chat

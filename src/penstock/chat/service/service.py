@@ -9,6 +9,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,8 @@ from penstock.chat.store.state import StoreState
 from penstock.config.data import data_path
 from penstock.config.settings import Config
 from penstock.errors import UsageError
+from penstock.repo.found_changes import FOLDER as COMPARISONS
+from penstock.repo.found_changes import FoundChanges
 from penstock.run import lifecycle
 from penstock.run.history import History
 
@@ -163,7 +166,8 @@ class Service:
             raise UsageError("there is no root", expected="a directory below which agents may work")
         given = dict(os.environ if environ is None else environ)
         limits = limits or ServiceLimits()
-        folders = AttachmentFolders((data or data_path()) / FOLDER)
+        own = data or data_path()
+        folders = AttachmentFolders(own / FOLDER)
         starter = Starter(
             config,
             workspaces,
@@ -179,6 +183,7 @@ class Service:
         webhooks = Webhooks(config.webhooks, url=url, now=now)
         shared = Shared(store, limits, starter.run, now, history, this_node, Slots(limits.max_runs), webhooks, folders)
         shared.spending, shared.push = spending or DailySpending(), push
+        shared.compare = partial(FoundChanges, folder=own / COMPARISONS, closed=(*hidden, str(own)))
         service = cls(shared, starter, workspaces, sleep, hidden)
         subscription = store.subscribe()
         await service._chats.recover()

@@ -20,6 +20,7 @@ from penstock.chat.service.webhooks import Webhooks
 from penstock.chat.store.protocol import ChatStore
 from penstock.chat.store.rows import ChatRow
 from penstock.core.bounded import BoundedDict
+from penstock.repo.found_changes import FoundChanges
 from penstock.run.history import History
 from penstock.run.run import Run
 from penstock.run.trace_context import TraceContext
@@ -45,6 +46,8 @@ class Shared(msgspec.Struct):
     """Slots: one for each agent that may be at work."""
     webhooks: Webhooks
     folders: AttachmentFolders
+    compare: Callable[[str], FoundChanges] | None = None
+    """Function that makes the comparison of a directory before and after a turn; None if there is none."""
     push: Push | None = None
     """Calls to browsers; None if there are none."""
     traces: BoundedDict[tuple[str, int], TraceContext] = msgspec.field(default_factory=lambda: BoundedDict(MAX_TRACES))

@@ -11,20 +11,23 @@ const FOLDED_LINES = 30; // of a longer diff, these are shown first
 /** @type {Record<DiffLine["kind"], string>} */
 const MARKS = { added: "+", removed: "-", same: " ", hunk: "", note: "" };
 
+const UNLINED = "The agent does not show the lines.";
+
 /**
  * `more`: the number of files that are left out. `directory`: the one below which paths are shown relative to it.
+ * `unlined`: what is said of a file without its lines.
  *
- * @param {{ changes: Api.Change[], more?: number, directory?: string | null }} props
+ * @param {{ changes: Api.Change[], more?: number, directory?: string | null, unlined?: string }} props
  */
-export function Diffs({ changes, more = 0, directory }) {
+export function Diffs({ changes, more = 0, directory, unlined = UNLINED }) {
   return html`<div class="diffs">
-    ${changes.map((change, i) => html`<${Diff} key=${i} change=${change} directory=${directory} />`)}
+    ${changes.map((change, i) => html`<${Diff} key=${i} change=${change} directory=${directory} unlined=${unlined} />`)}
     ${more > 0 && html`<p class="diff-note">${plural(more, "more file is", "more files are")} not shown.</p>`}
   </div>`;
 }
 
-/** @param {{ change: Api.Change, directory?: string | null }} props */
-function Diff({ change, directory }) {
+/** @param {{ change: Api.Change, directory?: string | null, unlined: string }} props */
+function Diff({ change, directory, unlined }) {
   const [isOpen, setOpen] = useState(false);
   const lines = linesOf(change.diff);
   const shown = isOpen ? lines : lines.slice(0, FOLDED_LINES);
@@ -42,7 +45,7 @@ function Diff({ change, directory }) {
       </button>`
     }
     ${change.truncated && html`<p class="diff-note">This is only the beginning of the change.</p>`}
-    ${!lines.length && !change.truncated && html`<p class="diff-note">The agent does not show the lines.</p>`}
+    ${!lines.length && !change.truncated && html`<p class="diff-note">${unlined}</p>`}
   </figure>`;
 }
 

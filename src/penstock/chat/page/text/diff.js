@@ -65,6 +65,32 @@ export function changeTitle({ kind, path, to }, directory) {
 export const filesChanged = (files) => `${plural(files, "file")} changed`;
 
 /**
+ * "2 files changed meanwhile", " · 2 more changed meanwhile" after those of the agent; "" if git found none.
+ *
+ * @param {number | undefined} found
+ * @param {Api.ChangedFiles | null | undefined} changed
+ */
+export function foundMeanwhile(found, changed) {
+  if (!found) return "";
+  return changed ? ` · ${found.toLocaleString()} more changed meanwhile` : `${filesChanged(found)} meanwhile`;
+}
+
+/** @type {Record<NonNullable<Api.OtherChanges["problem"]>, string>} */
+const PROBLEMS = {
+  slow: "git needed too long",
+  large: "too many files differ from those that git tracks",
+  failed: "git cannot compare it",
+};
+
+/**
+ * Why other changes in the directory are not known.
+ *
+ * @param {NonNullable<Api.OtherChanges["problem"]>} problem
+ */
+export const notCompared = (problem) =>
+  `Other changes in this directory, as by commands, are not known: ${PROBLEMS[problem] ?? PROBLEMS.failed}.`;
+
+/**
  * "+1 −2": the lines that were added and removed, as far as they are known.
  *
  * @param {Pick<Api.Change, "added" | "removed">} change

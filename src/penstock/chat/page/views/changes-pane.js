@@ -6,7 +6,7 @@ import { html, Status, useEffect, useState } from "../components/ui.js";
 import { api, messageOf } from "../net/api.js";
 import { closePane } from "../state/files.js";
 import { isReader } from "../state/people.js";
-import { countsOf, filesChanged } from "../text/diff.js";
+import { countsOf, filesChanged, notCompared } from "../text/diff.js";
 import { Undo } from "./undo.js";
 
 /** @param {{ open: import("../state/files.js").OpenChanges }} props */
@@ -49,7 +49,7 @@ export function ChangesPane({ open }) {
 
 /** @param {{ found: Api.FileChanges, undo: import("../state/files.js").OpenChanges | null }} props  `undo`: the turn that can be taken back. */
 function Found({ found, undo }) {
-  const { whole, files, changes, more_changes: more, earlier } = found;
+  const { whole, files, changes, more_changes: more, earlier, found: others } = found;
   return html`<div class="pane-body" tabindex="0" role="region" aria-label="Files">
     <p class="side-note">
       ${files ? filesChanged(files) : "No changes were reported."} <span class="diff-counts">${countsOf(found)}</span>
@@ -58,5 +58,26 @@ function Found({ found, undo }) {
     ${undo && html`<${Undo} key=${undo} chat=${undo.chat} turn=${undo.turn} />`}
     ${earlier && html`<p class="side-note">Changes of earlier turns are not shown.</p>`}
     <${Diffs} changes=${changes} more=${more} />
+    ${others && html`<${Others} found=${others} />`}
   </div>`;
+}
+
+/**
+ * Changes that git found in the directory, and does not know whose they are.
+ *
+ * @param {{ found: Api.OtherChanges }} props
+ */
+function Others({ found: { changes = [], more_changes: more = 0, problem } }) {
+  const isAny = changes.length + more > 0;
+  return html`<section class="found-changes" aria-label="Also changed in this directory">
+    ${
+      isAny &&
+      html`<h3>Also changed in this directory</h3>
+        <p class="side-note">
+          Git found these changes, made while the agent worked. They may be by its commands, by other chats or by people.
+        </p>`
+    }
+    ${problem && html`<p class="side-note">${notCompared(problem)}</p>`}
+    ${isAny && html`<${Diffs} changes=${changes} more=${more} unlined="The lines are not shown." />`}
+  </section>`;
 }

@@ -25,7 +25,7 @@ import { Prose } from "../markdown/prose.js";
 import { isReader, otherPerson } from "../state/people.js";
 import { chatOf, openDialog } from "../state/store.js";
 import { ALLOWED_NOW, canGoOn, GO_ON, outcomeText, refusedTexts } from "../text/copy.js";
-import { countsOf, filesChanged, undoneMark } from "../text/diff.js";
+import { countsOf, filesChanged, foundMeanwhile, undoneMark } from "../text/diff.js";
 import { count, duration, harmless, money, oneLine, plural } from "../text/format.js";
 import { SentFiles } from "./attachments.js";
 import { Doing } from "./doing.js";
@@ -143,7 +143,7 @@ function Answer({
     }
     ${outcome && html`<p class="outcome" data-outcome=${turn.outcome}><bdi><${Coded} text=${outcome} /></bdi></p>`}
     ${isDone && turn.refused && html`<${RefusedActions} chat=${chat} turn=${turn} level=${level} resumes=${resumes} />`}
-    ${isDone && canLook && turn.changed && html`<${Changed} chat=${chat} turn=${turn} changed=${turn.changed} />`}
+    ${isDone && canLook && Boolean(turn.changed || turn.found) && html`<${Changed} chat=${chat} turn=${turn} />`}
     ${
       isDone &&
       html`<${Facts}
@@ -159,15 +159,16 @@ function Answer({
 }
 
 /**
- * How many files the turn changed; the button shows them beside the thread.
+ * How many files the turn changed, and how many others were changed meanwhile; the button shows them beside the thread.
  *
- * @param {{ chat: string, turn: TurnState, changed: Api.ChangedFiles }} props
+ * @param {{ chat: string, turn: TurnState }} props
  */
-function Changed({ chat, turn, changed }) {
-  const mark = undoneMark(turn.undone);
+function Changed({ chat, turn: { turn, changed, found, undone } }) {
+  const mark = undoneMark(undone);
+  const more = foundMeanwhile(found, changed);
   return html`<p class="changed">
-    <button type="button" class="quiet" onClick=${() => openChanges(chat, turn.turn)}>
-      ${filesChanged(changed.files)} <span class="diff-counts">${countsOf(changed)}</span>${mark && ` · ${mark}`}
+    <button type="button" class="quiet" onClick=${() => openChanges(chat, turn)}>
+      ${changed && html`${filesChanged(changed.files)} <span class="diff-counts">${countsOf(changed)}</span>`}${mark && ` · ${mark}`}${more}
     </button>
   </p>`;
 }

@@ -9,6 +9,7 @@ import msgspec
 from penstock.chat.errors import NoSuchTurn
 from penstock.chat.history.entries import (
     Answered,
+    ChangesFound,
     Edited,
     FilesLeft,
     Numbered,
@@ -23,7 +24,7 @@ from penstock.chat.history.timeline import KEPT_TURNS, Timeline
 from penstock.chat.store.protocol import ChatStore, Trimmed
 from penstock.chat.store.rows import TurnRow
 
-_OF_TURN = (Prompted, Edited, TurnBegan, FilesLeft, TurnEnded, Answered, Undone)
+_OF_TURN = (Prompted, Edited, TurnBegan, FilesLeft, ChangesFound, TurnEnded, Answered, Undone)
 """Entries that name their turn."""
 
 _decoder = msgspec.json.Decoder(TurnView)

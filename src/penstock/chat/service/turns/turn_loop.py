@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from penstock import events as ev
 from penstock.chat.errors import ChatError, NoSuchChat
 from penstock.chat.history.changes import ChangesFold
-from penstock.chat.history.entries import Answered, AttachedFile, FilesLeft, TurnBegan, TurnEnded, encode
+from penstock.chat.history.entries import Answered, AttachedFile, ChangesFound, FilesLeft, TurnBegan, TurnEnded, encode
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.agents.attached import PlacedFile
@@ -23,7 +23,9 @@ from penstock.chat.service.turns.lost_turns import ROWS_LOST, Begun, end_lost
 from penstock.chat.service.turns.turn_cost import TurnCost
 from penstock.chat.service.turns.turn_run import TurnRun
 from penstock.chat.store.rows import ChatChanges, ChatRule
+from penstock.core.diffs import shorten
 from penstock.errors import PenstockError, TransportError, UsageError
+from penstock.repo.found_changes import FoundChanges
 from penstock.repo.left_files import left_files
 from penstock.repo.names_before import NamesBefore
 from penstock.run.allowed import CommandRule
@@ -36,6 +38,10 @@ MAX_RULES = 50
 
 MAX_COMMAND_CHARS = 200
 """Characters of the command of a rule, which a person reads; what is compared is all of it."""
+
+
+MAX_FOUND_CHARS, MAX_FOUND_LINES, MAX_FOUND_FILES = 256 * 1024, 5_000, 1_000
+"""Characters and lines of the changes that git finds in a turn, and number of their files: they are in one entry."""
 
 
 class TurnLoop:
@@ -188,8 +194,11 @@ class TurnLoop:
     async def _run_to_end(self, run: TurnRun) -> None:
         directory = self._log.row.cwd
         names, changed = NamesBefore(directory), ChangesFold(directory)
-        reading = asyncio.create_task(asyncio.to_thread(names.read))
+        found = self._shared.compare(directory) if self._shared.compare and self._log.row.allow != "read" else None
         try:
+            if found is not None:
+                await asyncio.to_thread(found.begin)
+            reading = asyncio.create_task(asyncio.to_thread(names.read))
             await run.start()
             if self._shared.history is not None:
                 await run.remember(self._shared.history)
@@ -200,10 +209,11 @@ class TurnLoop:
                 run.note(events)
                 for event in events:
                     changed.take(event)
-                left = None
+                written: list[Write] = [*events]
                 if isinstance(events[-1], ev.RunEnded):
                     left = await self._left(run.turn, names, reading, changed.paths())
-                written = events if left is None else [*events[:-1], left, events[-1]]
+                    others = await self._found(run.turn, found, changed)
+                    written[-1:-1] = [it for it in (left, others) if it is not None]
                 await self._log.add(written, session_id=run.session_id)
                 await run.remember_batch(events)
         except STORE_ERRORS:
@@ -211,6 +221,9 @@ class TurnLoop:
         except Exception as error:
             reason = _reason(error)
             await self._log.write(lambda timeline: decisions.ended(timeline, "error", reason))
+        finally:
+            if found is not None:
+                await asyncio.to_thread(found.close)
         if self._cost is not None and (cost := self._cost.counted):
             with contextlib.suppress(NoSuchChat):
                 await self._log.change(lambda row: ChatChanges(spent=round(row.spent + cost, 6)))
@@ -228,6 +241,22 @@ class TurnLoop:
         files = await asyncio.to_thread(left_files, self._log.row.cwd, paths, names.lacks)
         left = FilesLeft(turn, files)
         return left if files and len(encode([left])[0]) <= self._log.max_entry_bytes else None
+
+    async def _found(self, turn: int, compared: FoundChanges | None, reported: ChangesFold) -> ChangesFound | None:
+        """Return the entry with what git found besides the reported changes; None if that is nothing, or not needed."""
+        if compared is None or not reported.is_partial or self.is_ending:
+            return None
+        found = await asyncio.to_thread(compared.end, reported.paths_with_lines())
+        if found is None or not (found.changes or found.problem):
+            return None
+        names = set(reported.paths())
+        others = sum(it.path not in names for it in found.changes)
+        for chars in (MAX_FOUND_CHARS, 0):
+            changes, more = shorten(found.changes, chars, MAX_FOUND_LINES, MAX_FOUND_FILES)
+            entry = ChangesFound(turn, changes, more, others, found.problem)
+            if len(encode([entry])[0]) <= self._log.max_entry_bytes:
+                return entry
+        return ChangesFound(turn, [], len(found.changes), others)
 
     # --- effects on the run ---
 
