@@ -11,7 +11,9 @@ from adapter_harness import blocks, end, of
 from penstock import events as ev
 from penstock import updates as up
 from penstock.agents.qwen.exec import Qwen
+from penstock.chat.turn import Assistant, Turn
 from penstock.core.normalizer.outcome import Exit
+from penstock.stream import Stream
 
 read = partial(adapter_harness.read, Qwen)
 run = partial(adapter_harness.run, "qwen")
@@ -389,3 +391,38 @@ def test_an_attempt_that_was_thrown_away_is_no_reply() -> None:
         INIT, begin("a"), *opening, retry(keeps=False), begin("b"), *block("b", "text", "Two."), STOP, result("Two.")
     )
     assert end(events) == ("ok", "Two.", None)
+
+
+def statuses(events: list[ev.Event]) -> list[str]:
+    """Return how each message ended."""
+    return [event.status for event in of(events, ev.MessageEnded)]
+
+
+def test_what_is_thrown_away_is_gone_before_the_next_text() -> None:
+    """A chat shows nothing of the attempt from the retry on; what it used is counted, once."""
+    stream, turn = Stream("qwen"), Turn()
+    shown = []
+    lines = [INIT, begin("a"), *block("a", "text", "Wrong."), STOP, GOAL, retry(keeps=False), begin("b")]
+    lines[6]["message"]["usage"] = {"input_tokens": 7, "output_tokens": 0}
+    for value in (*lines, *block("b", "text", "Right."), STOP, result("Right.")):
+        shown += turn.feed(stream.feed(json.dumps(value).encode() + b"\n"))
+    texts = [it.content for it in shown if isinstance(it, Assistant)]
+    assert texts == ["Wr", "Wrong.", "", "Ri", "Right."]
+    events = run(*lines, *block("b", "text", "Right."), STOP, result("Right."))
+    assert [event.status for event in of(events, ev.MessageEnded)] == ["superseded", "ok"]
+    assert [event.input_tokens for event in of(events, ev.UsageReported)] == [7]
+    assert end(events) == ("ok", "Right.", None)
+
+
+def test_the_end_of_a_message_waits_for_one_line() -> None:
+    """A message with calls ends at once; one without ends before the next line that says anything, or at the end."""
+    use = calls("a", ("t", "ls", {}))
+    assert of(read(INIT, begin("a"), *use, STOP), up.MessageEnd)[-1].status is None
+    said = [INIT, begin("a"), *block("a", "text", "One."), STOP]
+    for rest in ([begin("b"), *block("b", "text", "Two."), STOP], [returned("t", "x")], [GOAL], []):
+        ends = of(run(*said, *rest), ev.MessageEnded)
+        assert [event.status for event in ends] == ["ok"] * (2 if len(rest) > 1 else 1)
+    # A delta without a start of its message is a text of its own, and a retry long after the end takes back the last.
+    stray = api("content_block_delta", index=0, delta={"type": "text_delta", "text": "Stray."})
+    assert [event.text for event in of(run(*said, stray), ev.BlockEnded)] == ["One.", "Stray."]
+    assert end(run(*said, returned("t", "x"), retry(keeps=False), result("One.")))[1] == ""

@@ -347,7 +347,7 @@ class ClaudeLike:
 
     def __init_subclass__(cls) -> None:
         # A dialect may read results and reports in its own way.
-        cls._readers = {**ClaudeLike._readers, System: cls._system, ResultLine: cls._result}
+        cls._readers = {**ClaudeLike._readers, Assistant: cls._assistant, System: cls._system, ResultLine: cls._result}
 
 
 def _totals(models: Any) -> Usage | None:

@@ -20,15 +20,17 @@ from penstock.agents._json import as_dict
 from penstock.agents._stream_json import ClaudeLike
 from penstock.agents._stream_json_wire import (
     ApiMessage,
+    Assistant,
     BlockDelta,
     BlockStop,
+    MessageStop,
     ResultLine,
     StreamEvent,
     System,
     TextDelta,
 )
 from penstock.events import Cause
-from penstock.updates import MessageEnd, Notice, Result, Text, Traits, Update
+from penstock.updates import MessageEnd, MessageStart, ModelUsage, Notice, Result, Text, ToolCall, Traits, Update
 
 # The remark of qwen 0.15.10 on a failed call; after a 429 it ends with advice.
 _API_ERROR = re.compile(
@@ -79,24 +81,59 @@ class Qwen(ClaudeLike):
         super().__init__()
         self._remark: str | None = None
         """Piece of text that is a remark of the program on a failed call, unless more text follows it."""
+        self._is_streamed = False
+        """The main agent's message has a start on the wire, and so an end."""
+        self._waiting: tuple[Update, ...] = ()
+        """End of a text and of its message: the next line may take both back. A message with calls does not wait."""
 
     def read(self, event: Any) -> Sequence[Update]:
         """Translate one line into updates."""
         api = event.event if type(event) is StreamEvent else None
-        if type(api) is BlockDelta and type(api.delta) is TextDelta and event.parent_tool_use_id is None:
+        is_said = type(api) is BlockDelta and type(api.delta) is TextDelta and event.parent_tool_use_id is None
+        if is_said and not self._waiting:
             text = api.delta.text
             if self._remark is None and not text.startswith(_REMARK):  # fast path: nearly all lines
                 return (Text("text", "delta", text, api.index),)
             return self._piece(event, text)
+        held = self._waiting
         updates = super().read(event)
-        if self._remark is None or type(api) is BlockStop:
+        if self._remark is not None and type(api) is not BlockStop:
+            updates = (*self._left(), *updates)  # no whole line has the text that the remark ends
+        if not held or not updates or not self._waiting:
             return updates
-        return (*self.finish(), *updates)  # no whole line has the text that the remark ends
+        self._waiting = self._waiting[len(held) :]
+        return (*held, *updates)
 
     def finish(self) -> Sequence[Update]:
-        """Return the remark that is left."""
+        """Return the remark that is left, and what waited for another line."""
+        held, self._waiting = self._waiting, ()
+        return (*self._left(), *held)
+
+    def _left(self) -> Sequence[Update]:
         held, self._remark = self._remark, None
         return (_noticed(held),) if held is not None else ()
+
+    def _api(self, api: Any, lane: str | None) -> Iterator[Update]:
+        for update in super()._api(api, lane):
+            if lane is None and isinstance(update, MessageStart):
+                self._is_streamed = True
+            yield update
+
+    def _message_stop(self, api: MessageStop, lane: str | None) -> Iterator[Update]:
+        ends = super()._message_stop(api, lane)
+        if lane is None and self._waiting:
+            self._waiting += tuple(ends)
+        else:
+            yield from ends
+        self._is_streamed = self._is_streamed and lane is not None
+
+    def _assistant(self, event: Assistant) -> Iterator[Update]:
+        updates = tuple(super()._assistant(event))
+        is_final = self._is_streamed and event.parent_tool_use_id is None
+        if is_final and not any(isinstance(update, ToolCall) for update in updates):
+            self._waiting += updates
+        else:
+            yield from updates
 
     def _piece(self, event: StreamEvent, text: str) -> Sequence[Update]:
         """Hold a piece that is a remark, and return it as text if more text follows."""
@@ -128,6 +165,12 @@ class Qwen(ClaudeLike):
         if event.subtype != "retry":
             yield from super()._system(event)
         elif as_dict(event.data).get("preserveText") is False:  # else the text goes on in the same message
+            held, self._waiting = self._waiting, ()
+            for update in held:
+                if isinstance(update, ModelUsage):  # the attempt was paid for
+                    yield msgspec.structs.replace(update, whole=True)
+                elif isinstance(update, Notice):
+                    yield update
             yield MessageEnd(status="superseded", lane=None)
             yield Notice("retry", "the agent takes back its text so far and asks the model again")
 
