@@ -307,3 +307,13 @@ def test_a_failed_call_that_qwen_reports_as_text(said: str, cause: ev.Cause | No
     for line in (result(result=said), newer):
         [end] = of(adapter_harness.read(Qwen, line), up.Result)
         assert (end.is_error, end.cause, end.reply) == (True, cause, None)
+
+
+@pytest.mark.parametrize("content", [{"items": [{"type": "text", "text": "Said."}]}, {"value": 1}, 7, [[]]])
+def test_content_of_a_new_type_is_no_text(content: Any) -> None:
+    """A message whose content is nothing that is known has no text, and is counted as unknown."""
+    stream = Stream("claude")
+    line = {"type": "assistant", "message": {"id": "m", "role": "assistant", "content": content}}
+    events = [*stream.feed(msgspec.json.encode(line) + b"\n"), *stream.close()]
+    assert not [event for event in events if isinstance(event, ev.BlockEnded)]
+    assert stream.health.unknown_events == 1

@@ -207,7 +207,8 @@ class ClaudeLike:
         key = self._key(message)
         content = message.content
         if not isinstance(content, list):
-            content = [{"type": "text", "text": said}] if (said := text_of(content)) else []
+            # A value of a type that no version has is a kind that is not known, and never shown as text.
+            content = [{"type": "text", "text": content}] if isinstance(content, str) else [content] if content else []
         for block in content:
             yield from self._whole(as_dict(block), key, lane)
         if (usage := self._figures(message.usage, output=False)) is not None:

@@ -89,8 +89,8 @@ class Qwen(ClaudeLike):
     def read(self, event: Any) -> Sequence[Update]:
         """Translate one line into updates."""
         api = event.event if type(event) is StreamEvent else None
-        is_said = type(api) is BlockDelta and type(api.delta) is TextDelta and event.parent_tool_use_id is None
-        if is_said and not self._waiting:
+        is_top = type(event) is StreamEvent and event.parent_tool_use_id is None
+        if is_top and not self._waiting and type(api) is BlockDelta and type(api.delta) is TextDelta:
             text = api.delta.text
             if self._remark is None and not text.startswith(_REMARK):  # fast path: nearly all lines
                 return (Text("text", "delta", text, api.index),)
