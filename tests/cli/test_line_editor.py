@@ -19,10 +19,12 @@ from talk import Talk
 from tmux_screen import Screen
 
 from penstock.cli.editor import prompt_history
+from penstock.cli.editor.directory_diff import directory_diff
 from penstock.cli.editor.handover import MAX_PROMPTS, MAX_REPLY_CHARS, summary
 from penstock.cli.editor.prompt_history import MAX_ENTRIES, MAX_ENTRY_CHARS, PromptHistory
 from penstock.repo import directory_files
 from penstock.repo.directory_files import DirectoryFiles
+from penstock.sinks.text.styles import COLOURS, PLAIN
 
 from .test_asking import ASKS
 from .test_sessions import TIMEOUT, Desk
@@ -369,7 +371,8 @@ def test_earlier_prompts_are_data(place: Place) -> None:
     talk.asked()
     talk.type(UP)
     talk.asked("red  <U+202E>end")
-    assert "\x1b[31m" not in talk.shown
+    assert "new \x1b[31m" not in talk.shown
+    assert "new\x1b[31m.txt" not in talk.shown
     assert "title\x07" not in talk.shown
 
 
@@ -705,8 +708,24 @@ def test_changes_are_shown(place: Place) -> None:
     talk.until("  new.txt")
     talk.asked()
     assert "1 file changed, 1 insertion(+), 1 deletion(-)" in talk.text
-    assert "\x1b[31m" not in talk.shown
+    assert "new \x1b[31m" not in talk.shown
+    assert "new\x1b[31m.txt" not in talk.shown
     assert "title\x07" not in talk.shown
+
+
+@pytest.mark.slow
+def test_changes_have_colours(place: Place) -> None:
+    """`/diff` marks the words that changed in a line; names of files are no removed and added lines."""
+    place.git("init", "-q")
+    (place.folder / "a.txt").write_text("a line of old words\n")
+    place.git("add", ".")
+    place.git("commit", "-qm", "first")
+    (place.folder / "a.txt").write_text("a line of new words\n")
+    shown = directory_diff(str(place.folder), COLOURS)
+    assert "\x1b[1m--- a/a.txt\x1b[0m\n\x1b[1m+++ b/a.txt\x1b[0m\n" in shown
+    assert "\x1b[31m-\x1b[0m\x1b[31ma line of \x1b[0m\x1b[31;7mold\x1b[0m\x1b[31m words\x1b[0m\n" in shown
+    assert "\x1b[32m+\x1b[0m\x1b[32ma line of \x1b[0m\x1b[32;7mnew\x1b[0m\x1b[32m words\x1b[0m\n" in shown
+    assert re.sub(r"\x1b\[[\d;]*m", "", shown) == directory_diff(str(place.folder), PLAIN)
 
 
 @pytest.mark.slow

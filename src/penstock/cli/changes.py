@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.events import Change
 from penstock.sinks.sanitize import clean_line
@@ -26,12 +26,18 @@ def _lines(changes: Sequence[Change], paths: Paths, colours: Palette, without_li
         new = _NO_FILE if change.kind == "delete" else clean_line(paths.short(change.to or change.path))
         yield painted(colours, "name", f"--- {old}")
         yield painted(colours, "name", f"+++ {new}")
-        lines = [clean_line(line) for line in change.diff.removesuffix("\n").split("\n")] if change.diff else []
-        words = changed_words(lines) if colours else {}
-        for number, line in enumerate(lines):
-            pieces = marked_line(line, words.get(number), other=_OTHER.get(line[:1], "text"))
-            yield "".join(painted(colours, style, text) for style, text in pieces)
+        if change.diff:
+            yield from painted_hunks(change.diff.removesuffix("\n").split("\n"), colours)
         if change.diff is None:
             yield painted(colours, "dim", f"… {without_lines}")
         elif change.truncated:
             yield painted(colours, "dim", "… more lines")
+
+
+def painted_hunks(lines: Iterable[str], colours: Palette) -> Iterator[str]:
+    """Yield the lines of the hunks of a unified diff, sanitized and with colours."""
+    lines = [clean_line(line) for line in lines]
+    words = changed_words(lines) if colours else {}
+    for number, line in enumerate(lines):
+        pieces = marked_line(line, words.get(number), other=_OTHER.get(line[:1], "text"))
+        yield "".join(painted(colours, style, text) for style, text in pieces)

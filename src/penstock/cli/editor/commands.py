@@ -10,13 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from penstock.agents import registry
-from penstock.cli.console import columns, say
+from penstock.cli.console import columns, say, sink_output
+from penstock.cli.display import decide
 from penstock.cli.editor.directory_diff import directory_diff
 from penstock.cli.editor.shell_command import run_shell
 from penstock.cli.editor.terminal_conversation import TerminalConversation
+from penstock.cli.read import configured
 from penstock.config.settings import Config
 from penstock.errors import UsageError, nearest, shown
 from penstock.run.spec import OPTIONS
+from penstock.sinks.text.styles import palette
 
 LEVELS: tuple[str, ...] = OPTIONS["allow"].choices
 
@@ -124,7 +127,8 @@ def _sessions(conversation: TerminalConversation, argument: str) -> bool:
 
 
 def _diff(conversation: TerminalConversation, argument: str) -> bool:
-    say(directory_diff(conversation.directory))
+    colours = palette(decide(conversation.options, configured(), several=False).color)
+    sink_output("text").write(directory_diff(conversation.directory, colours))
     return False
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
+from penstock.cli.changes import painted_hunks
 from penstock.errors import PenstockError
 from penstock.repo.git import Git
-from penstock.sinks.sanitize import clean_line
+from penstock.sinks.sanitize import clean, clean_line
+from penstock.sinks.text.styles import Palette, painted
 
 SECONDS = 20.0
 """Timeout in seconds for each call of git: a person waits."""
@@ -21,10 +26,8 @@ NOT_A_REPOSITORY = 128
 """Exit status of git outside a repository."""
 
 
-def directory_diff(directory: str) -> str:
-    """Return the changes in a directory: a summary, the diff, and the names of files that are new to git.
-
-    The text is not sanitized. It is for `penstock.cli.console.say`, which does that.
+def directory_diff(directory: str, colours: Palette) -> str:
+    """Return the changes in a directory, sanitized: a summary, the diff, and the names of files that are new to git.
 
     Raises:
         PenstockError: git cannot do it.
@@ -37,7 +40,7 @@ def directory_diff(directory: str) -> str:
     stat = _text(git, "diff", "--stat=80", *words)
     diff = _text(git, "diff", *words)
     new = git.run("ls-files", "-o", "--exclude-standard", "-z", "--", ".", seconds=SECONDS).items
-    parts = [part for part in (stat, _shortened(diff), _new_files(new)) if part]
+    parts = [part for part in (clean(stat), _painted(_shortened(diff), colours), _new_files(new)) if part]
     return "\n".join(parts) or "Nothing has changed since the last commit.\n"
 
 
@@ -51,6 +54,27 @@ def _shortened(diff: str) -> str:
     if len(lines) <= MAX_LINES:
         return diff[:MAX_READ_CHARS]
     return f"{''.join(lines[:MAX_LINES])}… and more; all of it: git diff\n"
+
+
+def _painted(diff: str, colours: Palette) -> str:
+    """Return a diff of git with colours."""
+    lines = diff.removesuffix("\n").split("\n") if diff else []
+    painted_lines: list[str] = []
+    for is_head, together in groupby(_with_heads(lines), key=itemgetter(0)):
+        part = [line.removesuffix("\r") for _, line in together]
+        if is_head:
+            painted_lines += [painted(colours, "name", clean_line(line)) for line in part]
+        else:
+            painted_lines += painted_hunks(part, colours)
+    return "".join(f"{line}\n" for line in painted_lines)
+
+
+def _with_heads(lines: Iterable[str]) -> Iterator[tuple[bool, str]]:
+    """Yield each line, and whether it is above the hunks of a file, where `---` and `+++` are its names."""
+    is_head = True
+    for line in lines:
+        is_head = line.startswith("diff --git ") or (is_head and not line.startswith("@@"))
+        yield is_head, line
 
 
 def _new_files(names: list[str]) -> str:
