@@ -20,8 +20,6 @@ from penstock.run.sandbox import Confinement, Surroundings
 
 LOGINS = ("SSH_AUTH_SOCK",)
 """Variables that lead to logins; commands of a loop do not get them."""
-MAX_ALTERNATES = 5
-"""Object stores that borrow from each other; git itself follows as many."""
 
 
 def environment_of(loop: str, folder: Path, config: Config, agent: str | None = None) -> dict[str, str]:
@@ -67,25 +65,10 @@ def surroundings_of(data: Path, repository: Repository, tree: str) -> Surroundin
         auto="on",
         hidden=(str(data),),
         covered=(str(repository.root), str(repository.git_dir), str(repository.common)),
-        read_only=_objects(repository),
+        read_only=repository.stores(),
         writable=(tree,),
         caches=str(data / "caches"),
     )
-
-
-def _objects(repository: Repository) -> tuple[str, ...]:
-    """Return the object stores of a repository: its own, and those from which it borrows."""
-    found, todo = [], [(repository.objects, 0)]
-    while todo:
-        place, depth = todo.pop()
-        found.append(str(place))
-        try:
-            lines = (place / "info" / "alternates").read_text(errors="surrogateescape").splitlines()
-        except OSError:
-            continue
-        if depth < MAX_ALTERNATES:
-            todo += [(place / line, depth + 1) for line in lines if line and not line.startswith("#")]
-    return tuple(found)
 
 
 def confinement_of(

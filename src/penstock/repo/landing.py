@@ -53,7 +53,14 @@ class NotLanded(msgspec.Struct, frozen=True):
 
 
 def land(
-    repository: Repository, result: str, message: str, stamp: Stamp, *, squash: bool = False, sign: bool = False
+    repository: Repository,
+    result: str,
+    message: str,
+    stamp: Stamp,
+    *,
+    squash: bool = False,
+    sign: bool = False,
+    onto: str | None = None,
 ) -> Landed | NotLanded:
     """Land a commit on the branch that is checked out.
 
@@ -64,16 +71,15 @@ def land(
         stamp: author and date of that commit.
         squash: whether to squash all commits into one.
         sign: whether to sign the merge, or the one commit.
+        onto: the branch that has to be checked out; None: any.
 
     Raises:
         GitError: git failed for another reason than the user's changes.
     """
-    busy = under_way(repository)
-    if busy is not None:
-        return NotLanded(f"{busy} is under way in {repository.root}", "finish it first, or abort it")
-    branch, head = repository.branch(), repository.head()
-    if branch is None or head is None:
-        return NotLanded("no branch is checked out", "git switch BRANCH, the branch that gets the result")
+    target = _target(repository, onto)
+    if isinstance(target, NotLanded):
+        return target
+    branch, head = target
     git = repository.git
     if git.succeeds("merge-base", "--is-ancestor", result, head):
         return Landed("nothing", branch, head)
@@ -82,13 +88,47 @@ def land(
         return _forward(repository, branch, result, "fast_forward")
     tree, conflicts = merge_trees(git, head, result)
     if conflicts:
-        return NotLanded(
-            f"the same lines were changed in {branch} and in the result", conflicts=conflicts, is_resolvable=True
-        )
+        return _conflicting(branch, conflicts)
     if squash and tree == git.tree_of(head):
         return Landed("nothing", branch, head)
     commit = commit_tree(git, tree, [head] if squash else [head, result], message, stamp, sign=sign)
     return _forward(repository, branch, commit, "squash" if squash else "merge")
+
+
+class Outlook(msgspec.Struct, frozen=True):
+    """What landing would do now."""
+
+    old: str
+    """Commit of the branch; the one where both sides began if the result cannot be merged."""
+    new: str
+    """Commit or tree that the branch would have; the result if that cannot be merged."""
+    way: Way | None
+    """How it would land; None if it would not."""
+    problem: NotLanded | None = None
+    """Why it would not land."""
+
+
+def look(repository: Repository, result: str, onto: str) -> Outlook:
+    """Return what landing a commit on a branch would do, and change nothing.
+
+    Raises:
+        GitError: git failed.
+    """
+    git, head = repository.git, repository.git.commit_of(f"refs/heads/{onto}")
+    target = _target(repository, onto)
+    problem = target if isinstance(target, NotLanded) else None
+    if head is None:
+        missing = NotLanded(f"the branch {onto} was deleted", f"git branch {onto} COMMIT makes it again")
+        return Outlook(result, result, None, problem or missing)
+    if problem is None and git.succeeds("merge-base", "--is-ancestor", result, head):
+        return Outlook(head, head, "nothing")
+    way: Way = "fast_forward" if git.succeeds("merge-base", "--is-ancestor", head, result) else "merge"
+    new, conflicts = (result, []) if way == "fast_forward" else merge_trees(git, head, result)
+    if conflicts:
+        base = git.run("merge-base", head, result, accepts=(0, 1)).text or head
+        return Outlook(base, result, None, problem or _conflicting(onto, conflicts))
+    problem = problem or _in_the_way(repository, new)
+    return Outlook(head, new, None if problem else way, problem)
 
 
 def merge_to_land(repository: Repository, result: str) -> tuple[str, str] | None:
@@ -118,12 +158,39 @@ def under_way(repository: Repository) -> str | None:
     return next((name for file, name in UNDER_WAY.items() if (repository.git_dir / file).exists()), None)
 
 
+def _target(repository: Repository, onto: str | None) -> tuple[str, str] | NotLanded:
+    """Return the branch that is checked out and its commit, or why nothing can land there."""
+    busy = under_way(repository)
+    if busy is not None:
+        return NotLanded(f"{busy} is under way in {repository.root}", "finish it first, or abort it")
+    branch, head = repository.branch(), repository.head()
+    if branch is None or head is None:
+        help = f"git switch {onto or 'BRANCH, the branch that gets the result'}"
+        return NotLanded("no branch is checked out", help)
+    if onto is not None and branch != onto:
+        return NotLanded(f"{repository.root} has the branch {branch} checked out, not {onto}", f"git switch {onto}")
+    return branch, head
+
+
+def _conflicting(branch: str, conflicts: list[str]) -> NotLanded:
+    what = f"the same lines were changed in {branch} and in the result"
+    return NotLanded(what, conflicts=conflicts, is_resolvable=True)
+
+
+def _in_the_way(repository: Repository, commit: str) -> NotLanded | None:
+    """Return why the checkout cannot be moved to a commit or tree: that would overwrite files of the user."""
+    in_the_way = overlap(repository, commit)
+    if not in_the_way:
+        return None
+    help = "commit them, or move them away: git stash push --include-untracked -- FILE"
+    return NotLanded("files of yours in the checkout are in the way", help, in_the_way)
+
+
 def _forward(repository: Repository, branch: str, commit: str, way: Way) -> Landed | NotLanded:
     """Move the checkout forward, unless that would overwrite a file of the user."""
-    in_the_way = overlap(repository, commit)
-    if in_the_way:
-        help = "commit them, or move them away: git stash push --include-untracked -- FILE"
-        return NotLanded("files of yours in the checkout are in the way", help, in_the_way)
+    problem = _in_the_way(repository, commit)
+    if problem is not None:
+        return problem
     # Git itself rejects files that the user has changed since then.
     words = "--ff-only", "--no-autostash", "--no-overwrite-ignore", "--no-stat", "--quiet"
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -50,6 +51,21 @@ COPIED_FILES = ("info/exclude", "info/attributes", "shallow")
 """Files of the git directory that a tree inherits. Without them, git would ignore or filter different files in the
 tree, and the history would not end where the user's ends."""
 
+
+STARTS_PROGRAMS = re.compile(
+    r"filter\..*\.(clean|smudge|process)|merge\..*\.driver|gpg\.(.*\.)?program|gpg\.ssh\.defaultkeycommand", re.DOTALL
+)
+"""Pattern of the settings with programs that git starts when it reads, merges or checks out files."""
+
+LFS_FILTER = {
+    "filter.lfs.clean": "git-lfs clean -- %f",
+    "filter.lfs.smudge": "git-lfs smudge -- %f",
+    "filter.lfs.process": "git-lfs filter-process",
+}
+"""Such settings as `git lfs install --local` writes them. The program is found in PATH, not in the repository."""
+
+MAX_ALTERNATES = 5
+"""Depth to which object stores borrow from each other; git itself follows as many."""
 
 PROBE_BYTES = 4096
 """Bytes of an object that is written to test the disk: a disk with less than a block left counts as full."""
@@ -164,6 +180,36 @@ class Repository(msgspec.Struct, frozen=True):
 
     def settings(self) -> list[tuple[str, str | None]]:
         """Return the local settings that a tree inherits, with those of included files."""
+        kept = [(key, value) for key, value in self._local_settings() if _is_inherited(key)]
+        if all(key != "lfs.storage" for key, _ in kept):
+            # No file is then fetched twice, and files that an agent adds stay when the tree is removed.
+            kept.append(("lfs.storage", str(self.common / "lfs")))
+        return kept
+
+    def programs(self) -> list[str]:
+        """Return the names of the local settings with programs that git would start when it reads or writes files.
+
+        Those of git-lfs are not among them.
+        """
+        pairs = self._local_settings()
+        return [key for key, value in pairs if STARTS_PROGRAMS.fullmatch(key) and LFS_FILTER.get(key) != value]
+
+    def stores(self) -> tuple[str, ...]:
+        """Return the paths of its object store, and of those from which it borrows."""
+        found, todo = [], [(self.objects, 0)]
+        while todo:
+            place, depth = todo.pop()
+            found.append(str(place))
+            try:
+                lines = (place / "info" / "alternates").read_text(errors="surrogateescape").splitlines()
+            except OSError:
+                continue
+            if depth < MAX_ALTERNATES:
+                todo += [(place / line, depth + 1) for line in lines if line and not line.startswith("#")]
+        return tuple(found)
+
+    def _local_settings(self) -> list[tuple[str, str | None]]:
+        """Return the settings of the repository and of this checkout, with those of included files."""
         pairs: list[tuple[str, str | None]] = []
         scopes = ["--local"]
         if self.git.succeeds("config", "--type=bool", "--get", "extensions.worktreeConfig"):
@@ -172,11 +218,7 @@ class Repository(msgspec.Struct, frozen=True):
             for item in self.git.run("config", scope, "--includes", "--list", "-z").items:
                 key, newline, value = item.partition("\n")
                 pairs.append((key, value if newline else None))
-        kept = [(key, value) for key, value in pairs if _is_inherited(key)]
-        if all(key != "lfs.storage" for key, _ in kept):
-            # No file is then fetched twice, and files that an agent adds stay when the tree is removed.
-            kept.append(("lfs.storage", str(self.common / "lfs")))
-        return kept
+        return pairs
 
 
 def root_of(path: Path) -> str | None:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from penstock.errors import UsageError
 from penstock.repo.commit import HookResult, Stamp, commit_tree, run_hooks, with_trailers
 from penstock.repo.diffs import Size, size_between
 from penstock.repo.held import Held
-from penstock.repo.refs import publish, set_ref
+from penstock.repo.refs import RefMoved, publish, set_ref
 from penstock.repo.staging import stage, unstage_held
 from penstock.repo.tree import Tree
 
@@ -52,3 +53,49 @@ def save_result(tree: Tree, message: str, trailers: Mapping[str, str], stamp: St
         publish(tree.repository, branch, commit, None)
     tree.set_head(commit)
     return TreeResult(commit, branch, size_between(tree.git, base, commit), held, hook)
+
+
+class NextCommit(msgspec.Struct, frozen=True):
+    """Commit that has the files of a tree as they are now."""
+
+    commit: str
+    """The commit; the newest one of the tree if no file has changed since, or its base."""
+    files: str
+    """Id of the files, which is the same for the same files."""
+    held: list[Held]
+
+
+def next_commit(tree: Tree, message: str, stamp: Stamp) -> NextCommit:
+    """Return a commit of the files of a tree, after its newest one. It is in no branch yet, and no hooks run.
+
+    Raises:
+        GitError: git failed.
+    """
+    held = stage(tree.git, never=tree.copied)
+    files, newest = tree.git.text("write-tree"), tree.git.text("rev-parse", "--verify", "HEAD")
+    if files == tree.git.tree_of(newest):
+        return NextCommit(newest, files, held)
+    return NextCommit(commit_tree(tree.git, files, [newest], message, stamp), files, held)
+
+
+def save_next(tree: Tree, made: NextCommit) -> None:
+    """Add a commit of `next_commit` to the branch of a tree. It may be repeated.
+
+    Raises:
+        RefMoved: somebody else has moved the branch.
+        UsageError: the branch is checked out somewhere.
+        GitError: git failed.
+    """
+    newest = tree.git.text("rev-parse", "--verify", "HEAD")
+    if made.commit == tree.record.base:
+        return
+    repository, branch = tree.repository, tree.record.branch
+    current = repository.git.commit_of(f"refs/heads/{branch}")
+    if current not in (None, newest, made.commit):  # a branch that was deleted is made again
+        raise RefMoved(f"refs/heads/{branch}", newest, current)
+    result = repository.git.commit_of(f"{tree.refs}/result")
+    set_ref(repository, f"{tree.refs}/result", made.commit, result)
+    place = publish(repository, branch, made.commit, current)
+    if place is not None and current != made.commit:
+        raise UsageError(f"the branch {branch} is checked out at {place}", help="check out another branch there")
+    tree.set_head(made.commit)

@@ -55,7 +55,7 @@ ABANDONED = "abandoned"
 FULL_DISK = "No space left"
 """Text in git's messages about a full disk. The tree is not at fault then."""
 
-Owner = Literal["run", "loop"]
+Owner = Literal["run", "loop", "chat"]
 
 
 class TreeRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +81,10 @@ class TreeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Id of the user who owns the directory; -1 if unknown."""
     git_dirs: tuple[tuple[int, int], ...] = ()
     """Devices and inodes of the agent's git directory, the newest first. There are two while it is being replaced."""
+    stores: tuple[str, ...] = ()
+    """Object stores that the agent's git reads, for a tree of a chat."""
+    left_at: int = 0
+    """Time at which the chat of the tree was deleted, in milliseconds since 1970; 0 while there is one."""
 
     @property
     def problem(self) -> str:

@@ -26,14 +26,15 @@ DAY_MS = 86_400_000
 OLD_DAYS = 14
 """Days after which a tree is reported as old when another one is made."""
 
-State = Literal["saved", "unsaved", "used", "gone", "replaced", "unknown"]
+State = Literal["saved", "kept", "unsaved", "used", "gone", "replaced", "unknown"]
 
 
 class TreeStatus(msgspec.Struct, frozen=True):
     """State of one tree.
 
-    `saved`: all its files are in a ref. `unsaved`: some are not. `used`: a process works in it. `gone`: its directory
-    was removed. `replaced`: its directory is not the one that was made. `unknown`: its repository cannot be read.
+    `saved`: all its files are in a ref. `kept`: they are, and its chat goes on in it. `unsaved`: some are not. `used`:
+    a process works in it. `gone`: its directory was removed. `replaced`: its directory is not the one that was made.
+    `unknown`: its repository cannot be read.
     """
 
     record: TreeRecord
@@ -87,7 +88,9 @@ def status_of(home: Path) -> TreeStatus:
         os.close(tree.lock())
     except UsageError as error:
         return TreeStatus(record, "used", error.what)
-    return _status(tree)
+    found = _status(tree)
+    is_kept = found.state == "saved" and record.owner == "chat" and not record.left_at
+    return TreeStatus(record, "kept", f"{found.text}; its chat goes on in it") if is_kept else found
 
 
 def remove(home: Path) -> TreeStatus:

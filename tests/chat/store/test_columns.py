@@ -132,7 +132,7 @@ def test_changes_are_of_fields() -> None:
     assert missing == set(), "fields of ChatSettings or ChatChanges that ChatFields and ChatRow lack: store/rows.py"
 
 
-CONSTANT = {"id", "agent", "cwd", "created_at", "home", "person", "foreign_id", "depth", "origin", "continues"}
+CONSTANT = {"id", "agent", "cwd", "created_at", "home", "person", "foreign_id", "depth", "origin", "continues", "tree"}
 """Fields of a chat that stay as they are created."""
 
 

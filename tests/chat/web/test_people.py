@@ -70,7 +70,7 @@ WRITES = {
     "stop_run",
     "message_run",
 }
-DECIDES = {"delete", "share", "revoke_share", "change_run", "land_run"}
+DECIDES = {"delete", "share", "revoke_share", "change_run", "land_run", "land_plan", "land"}
 
 
 def expected(person: str, address: Address, chat: str) -> str:

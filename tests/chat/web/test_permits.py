@@ -29,6 +29,7 @@ CHANGES = (
 NO_CHANGE = {
     "agent_models": "it lists models",
     "undo": "it changes files, which test_undo.py looks at",
+    "land": "it changes a repository, which test_trees.py looks at",
     "followed_entries": "it reads, and a stop is Penstock's own",
     "remove_node": "a server with a file has no nodes",
     "stop_run": "loops are not in the store",

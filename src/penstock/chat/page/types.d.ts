@@ -182,6 +182,13 @@ declare namespace Api {
     person: string;
   }
 
+  interface ChatTree {
+    name: string;
+    branch: string;
+    directory: string;
+    onto: string;
+  }
+
   interface ChatView {
     id: string;
     agent: string;
@@ -202,6 +209,7 @@ declare namespace Api {
     effort: string | null;
     origin: Origin | null;
     continues: ContinuedConversation | null;
+    tree: ChatTree | null;
     used_at: number;
     state: "idle" | "queued" | "running";
     asks: boolean;
@@ -334,6 +342,7 @@ declare namespace Api {
     trusted: boolean;
     branch?: string | null;
     changes?: number | null;
+    tree?: boolean;
   }
 
   interface EditedFrame {
@@ -442,8 +451,42 @@ declare namespace Api {
     person: string;
   }
 
+  interface LandChat {
+    seen: string;
+    message?: string | null;
+  }
+
   interface LandRun {
     squash?: boolean;
+  }
+
+  interface LandedWork {
+    way: string;
+    branch: string;
+    commit: string;
+  }
+
+  interface LandingFile {
+    path: string;
+    added: number;
+    removed: number;
+  }
+
+  interface LandingPlan {
+    branch: string;
+    onto: string;
+    repository: string;
+    seen: string;
+    subject: string;
+    files: Array<LandingFile>;
+    more?: number;
+    is_new?: boolean;
+    commits?: Array<string>;
+    left?: Array<UncommittedFile>;
+    way?: string | null;
+    problem?: string;
+    help?: string;
+    paths?: Array<string>;
   }
 
   interface Level {
@@ -557,6 +600,7 @@ declare namespace Api {
   interface NewBranch {
     agent?: string | null;
     send?: boolean;
+    tree?: boolean;
   }
 
   interface NewChat {
@@ -571,6 +615,7 @@ declare namespace Api {
     visibility?: "private" | "team";
     effort?: string | null;
     session?: string | null;
+    tree?: boolean;
   }
 
   interface NewLink {
@@ -1004,6 +1049,11 @@ declare namespace Api {
     trigger?: string | null;
     messageId?: string | null;
     model?: string | null;
+  }
+
+  interface UncommittedFile {
+    path: string;
+    text: string;
   }
 
   interface UndoTurn {

@@ -29,6 +29,7 @@ from penstock.chat.service.chats.chats import Chats
 from penstock.chat.service.media import TEXT
 from penstock.chat.service.places import Places
 from penstock.chat.service.shared import Shared
+from penstock.chat.service.trees import ChatTrees
 from penstock.chat.service.validation import check_max_chats
 from penstock.chat.store.protocol import StoreFailed
 from penstock.chat.store.rows import SENDING, ChatRow, Origin
@@ -58,21 +59,39 @@ class Branch(msgspec.Struct, frozen=True):
 class Branches:
     """Maker of the branches of all chats."""
 
-    def __init__(self, shared: Shared, chats: Chats, attachments: Attachments, places: Places, agents: Agents) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        chats: Chats,
+        attachments: Attachments,
+        places: Places,
+        agents: Agents,
+        trees: ChatTrees,
+    ) -> None:
         self._shared = shared
         self._chats = chats
         self._attachments = attachments
         self._places = places
         self._agents = agents
+        self._trees = trees
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def make(
-        self, id: str, turn: int, *, person: str, agent: str | None = None, key: str | None = None, depth: int = 0
+        self,
+        id: str,
+        turn: int,
+        *,
+        person: str,
+        agent: str | None = None,
+        key: str | None = None,
+        depth: int = 0,
+        tree: bool = False,
     ) -> Branch:
         """Make a new chat of a person that begins before a turn of a chat; the old one stays as it is.
 
         It has the same directory and permission. `agent` is another agent for it. If one was made before with this
-        `key`, that one is the result. `depth`: number of agents above the one that asks for it.
+        `key`, that one is the result. `depth`: number of agents above the one that asks for it. `tree`: its agent works
+        in a tree of its own, which begins with the last commit of the directory.
 
         Raises:
             NoSuchChat, NoSuchTurn: there is none, or it is no longer kept.
@@ -83,9 +102,11 @@ class Branches:
         """
         made = _id_of(person, id, turn, key) if key is not None else uuid.uuid4().hex
         async with self._locks.setdefault(made, asyncio.Lock()):
-            return await self._make(made, self._chats.require(id).row, turn, person, agent, depth)
+            return await self._make(made, self._chats.require(id).row, turn, person, agent, depth, tree)
 
-    async def _make(self, id: str, old: ChatRow, turn: int, person: str, agent: str | None, depth: int) -> Branch:
+    async def _make(
+        self, id: str, old: ChatRow, turn: int, person: str, agent: str | None, depth: int, tree: bool
+    ) -> Branch:
         view, earlier, is_whole = await self._turns(old.id, turn)
         before = await self._before(old)
         said = conversation(earlier, before or "", is_whole=is_whole and before is not None).encode()
@@ -108,7 +129,7 @@ class Branches:
         if found is None:
             files = await self._files(old.id, view)
             await self._attachments.check_space(person, len(said) + sum(len(content) for _, content in files))
-            chat = await self._create(await self._placed(row, old))
+            chat = await self._create(await self._placed(row, old, tree), tree)
         else:
             chat = _same(found, row)
             files = await self._files(old.id, view)
@@ -120,22 +141,29 @@ class Branches:
         shown = view_of(chat, self._shared.this_node)
         return Branch(shown, view.prompt, [copy for copy, _ in copies], repeated=found is not None)
 
-    async def _placed(self, row: ChatRow, old: ChatRow) -> ChatRow:
+    async def _placed(self, row: ChatRow, old: ChatRow, tree: bool) -> ChatRow:
         """Return the row of a new chat whose agent may work in its directory, with the permission of the old chat."""
         await self._shared.this_node.require_known("branches", old)
         check_max_chats(len(self._chats), self._shared.limits.max_chats)
         is_same = row.agent == old.agent
         allow: Allow = old.allow if is_same else self._agents.same_level(old.agent, old.allow, row.agent)
-        place = await self._places.choose(row.home, row.agent, row.cwd, row.model if is_same else None)
+        place = await self._places.choose(row.home, row.agent, old.source, row.model if is_same else None)
+        stays = old.tree is not None and not tree  # two chats work in one tree, as they do in one directory
         return replace(
-            row, agent=place.agent, cwd=place.cwd, home=place.home, model=place.model, allow=allow,
+            row,
+            agent=place.agent,
+            cwd=old.cwd if stays else place.cwd,
+            tree=old.tree if stays else None,
+            home=place.home,
+            model=place.model,
+            allow=allow,
             effort=row.effort if is_same else None,
-        )  # fmt: skip
+        )
 
-    async def _create(self, row: ChatRow) -> Chat:
+    async def _create(self, row: ChatRow, tree: bool) -> Chat:
         self._shared.require_open()
         try:
-            return await self._chats.create(row)
+            return await (self._trees.create(row, self._chats.create) if tree else self._chats.create(row))
         except StoreFailed:
             raise
         except UsageError:  # another node has made it meanwhile

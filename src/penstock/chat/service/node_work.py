@@ -36,7 +36,7 @@ class NodeWork:
         here = await self._chats.taken_up(chat)
         if here is None:
             return
-        if here.row.cwd not in self._workspaces.trusted:
+        if here.row.source not in self._workspaces.trusted:
             with contextlib.suppress(StoreFailed):  # the turn ends with an error, as in a directory that is not trusted
                 await self._workspaces.read_again()
         await here.run_job(turn)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+
+from msgspec.structs import replace
 
 from penstock.agents._models import AgentModel
 from penstock.chat.service.agents import directories
@@ -26,12 +28,15 @@ class Places:
         models: ModelLists,
         workspaces: Workspaces,
         used: Callable[[], list[str]],
-        hidden: tuple[str, ...] = (),
+        hidden: tuple[str, ...],
+        can_have_tree: Callable[[str], Awaitable[bool]],
     ) -> None:
         """Create it. `used` returns the directories of this node's chats, the one used last first.
 
-        `hidden`: files and directories that are not offered.
+        `hidden`: files and directories that are not offered. `can_have_tree` returns whether a chat in a trusted
+        directory can have a tree of its own.
         """
+        self._can_have_tree = can_have_tree
         self._hidden = hidden
         self._shared = shared
         self._elsewhere = shared.this_node.elsewhere
@@ -83,7 +88,10 @@ class Places:
         Raises:
             Invalid, OutsideRoots: it is not a directory below a root.
         """
-        return await asyncio.to_thread(directories.state_of, self._workspaces, path)
+        found = await asyncio.to_thread(directories.state_of, self._workspaces, path)
+        if found.changes is None:  # it is not trusted, or in no repository
+            return found
+        return replace(found, tree=await self._can_have_tree(found.path))
 
     async def choose(
         self, home: str | None, agent: str | None, cwd: str | os.PathLike[str] | None, model: str | None

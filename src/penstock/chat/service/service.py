@@ -54,6 +54,7 @@ from penstock.chat.service.shared import Shared
 from penstock.chat.service.shares import Shares
 from penstock.chat.service.slots import Slots
 from penstock.chat.service.store_checks import check_again
+from penstock.chat.service.trees import ChatTrees
 from penstock.chat.service.undo import TurnUndos
 from penstock.chat.service.validation import (
     allow_of,
@@ -94,7 +95,13 @@ class Service:
     """Service of the chats. Create it with `Service.open`; it does not own the store that it gets."""
 
     def __init__(
-        self, shared: Shared, starter: Starter, workspaces: Workspaces, sleep: Sleep, hidden: tuple[str, ...] = ()
+        self,
+        shared: Shared,
+        starter: Starter,
+        workspaces: Workspaces,
+        sleep: Sleep,
+        hidden: tuple[str, ...] = (),
+        data: Path | None = None,
     ) -> None:
         self.agents: Agents = starter.agents
         self._models = starter.models
@@ -113,8 +120,12 @@ class Service:
         self._scheduler = Scheduler(self._chats, shared.changed, shared.now, sleep)
         self._tasks: set[asyncio.Task[None]] = set()
         self.node: NodeWork = NodeWork(self._chats, shared, workspaces)
-        self.places: Places = Places(shared, self.agents, starter.models, workspaces, self._used, hidden)
-        self._branches = Branches(shared, self._chats, self.attachments, self.places, self.agents)
+        self.trees: ChatTrees = ChatTrees(shared, self._chats, workspaces, data or data_path())
+        shared.leave_tree = self.trees.leave
+        self.places: Places = Places(
+            shared, self.agents, starter.models, workspaces, self._used, hidden, self.trees.is_possible
+        )
+        self._branches = Branches(shared, self._chats, self.attachments, self.places, self.agents, self.trees)
         self.conversations: TerminalConversations = TerminalConversations(shared, self._chats, self.agents, workspaces)
         self.queue: Queue = Queue(shared, self._chats)
         self.files: ChatFiles = ChatFiles(self._chats, self.this_node, hidden)
@@ -184,7 +195,7 @@ class Service:
         shared = Shared(store, limits, starter.run, now, history, this_node, Slots(limits.max_runs), webhooks, folders)
         shared.spending, shared.push = spending or DailySpending(), push
         shared.compare = partial(FoundChanges, folder=own / COMPARISONS, closed=(*hidden, str(own)))
-        service = cls(shared, starter, workspaces, sleep, hidden)
+        service = cls(shared, starter, workspaces, sleep, hidden, data)
         subscription = store.subscribe()
         await service._chats.recover()
         await asyncio.to_thread(folders.keep, {chat.row.id for chat in service._chats})
@@ -315,7 +326,7 @@ class Service:
 
     def _used(self) -> list[str]:
         home = self._shared.this_node.home
-        return [chat.row.cwd for chat in self._chats.newest_first() if chat.row.home == home]
+        return [chat.row.source for chat in self._chats.newest_first() if chat.row.home == home]
 
     # --- create, change and delete chats ---
 
@@ -335,17 +346,20 @@ class Service:
         visibility: Visibility = "private",
         effort: str | None = None,
         session: str | None = None,
+        tree: bool = False,
     ) -> ChatView:
         """Create a chat. Its default directory is the first root; its default agent is that of the service.
 
         `home` is the node where the agent works: by default this one, or the one with the most free slots.
         `foreign_id` is the id by which `ListedChats.foreign` finds it; `depth`: number of agents above the chat's.
         `id`: id that the caller has chosen, 32 hexadecimal digits. The chat belongs to `person`. `session`: id of a
-        conversation of a terminal that it continues, as `conversations.find` returns it.
+        conversation of a terminal that it continues, as `conversations.find` returns it. `tree`: its agent works in a
+        tree of its own, which is made from the directory.
 
         Raises:
             NoSuchAgent, Invalid, OutsideRoots, UntrustedDirectory, TooMany: the chat cannot be created.
-            Conflicting: there is a chat with this id, or one that has the conversation, or it cannot be continued.
+            Conflicting: there is a chat with this id, or one that has the conversation, or it cannot be continued, or
+                the tree would be on another machine.
             StoreFailed: the chat cannot be kept.
         """
         self._require_open()
@@ -372,7 +386,10 @@ class Service:
             effort=effort,
         )
         if session is None:
-            return view_of(await self._chats.create(row), self._shared.this_node)
+            made = await (self.trees.create(row, self._chats.create) if tree else self._chats.create(row))
+            return view_of(made, self._shared.this_node)
+        if tree:
+            raise Invalid("a conversation of a terminal goes on in its directory", expected="no tree")
         return await self._continue(row, session)
 
     async def _continue(self, row: ChatRow, session: str) -> ChatView:
@@ -398,6 +415,7 @@ class Service:
         depth: int = 0,
         person: str = OWNER,
         most: int | None = None,
+        tree: bool = False,
     ) -> Branch:
         """Make a new chat that begins before a turn of a chat, as `Branches.make`. The old one stays as it is.
 
@@ -408,7 +426,9 @@ class Service:
             As `Branches.make` and `prompt`.
         """
         self._require_open()
-        made = await self._branches.make(id, turn, person=person, agent=agent, key=key_of(key), depth=depth_of(depth))
+        made = await self._branches.make(
+            id, turn, person=person, agent=agent, key=key_of(key), depth=depth_of(depth), tree=tree
+        )
         if not sends or not (made.prompt or made.attachments):
             return made
         files = [it.id for it in made.attachments]

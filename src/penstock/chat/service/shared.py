@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -54,6 +54,8 @@ class Shared(msgspec.Struct):
     """Traces of the requests that have asked for turns, by chat and turn, until these begin."""
     spending: DailySpending = msgspec.field(default_factory=DailySpending)
     counters: Counters = msgspec.field(default_factory=Counters)
+    leave_tree: Callable[[ChatRow], Awaitable[None]] | None = None
+    """Function to call with the row of a chat that was deleted and has a tree."""
     changed: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     """Event to set when a chat begins or ends something, or gets another heartbeat."""
     list_watchers: list[Callable[[str], None]] = msgspec.field(default_factory=list)

@@ -53,6 +53,19 @@ class ContinuedConversation(msgspec.Struct, frozen=True, forbid_unknown_fields=T
     """Time of its newest run, in milliseconds since 1970."""
 
 
+class ChatTree(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Tree in which the agent of a chat works: a directory and a branch of its own."""
+
+    name: str
+    """Name among the trees of the machine."""
+    branch: str
+    """Branch that gets its work."""
+    directory: str
+    """Directory from which it was made, whose root and trust hold for it."""
+    onto: str
+    """Branch that was checked out there, and that gets the work when it lands."""
+
+
 Visibility = Literal["private", "team"]
 """Who sees a chat besides its person and the owners: nobody, or everybody."""
 
@@ -89,6 +102,13 @@ class ChatFields(msgspec.Struct, frozen=True):
     """Message of another chat before which this one begins; None for a chat that begins with its own first message."""
     continues: ContinuedConversation | None = None
     """Conversation that the chat continues; None for one that has begun here."""
+    tree: ChatTree | None = None
+    """Tree in which its agent works; None if that works in the directory itself."""
+
+    @property
+    def source(self) -> str:
+        """Directory whose root and trust count for the chat."""
+        return self.cwd if self.tree is None else self.tree.directory
 
 
 class ChatRow(ChatFields, frozen=True):

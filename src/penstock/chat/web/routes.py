@@ -29,6 +29,7 @@ from penstock.chat.service.conversations import ConversationView
 from penstock.chat.service.files import FileNames, FileView
 from penstock.chat.service.nodes import NodeView
 from penstock.chat.service.share_view import MadeShare, ShareView
+from penstock.chat.service.trees import LandedWork, LandingPlan
 from penstock.chat.service.undo import TurnFiles
 from penstock.chat.web import schemas
 from penstock.chat.web.doors import bodies
@@ -192,6 +193,11 @@ ADDRESSES = (
             str, (400, 404), media="text/markdown", query=("form", "details")),
     Address("GET", f"{C}/terminal", "drive", chats.terminal, "Lines that continue the conversation in a terminal", None,
             200, TerminalLines, (404,)),
+    Address("GET", f"{C}/land", "manage", chats.land_plan, "What landing the work in the tree of a chat would do", None,
+            200, LandingPlan, (400, 404, 409)),
+    Address("POST", f"{C}/land", "manage", chats.land,
+            "Merge the work in the tree of a chat into the branch from which it was made", schemas.LandChat, 200,
+            LandedWork, (400, 404, 409)),
     Address("POST", f"{C}/stop", "drive", turns.stop, "Stop a turn, or all", schemas.Stop, 202, schemas.TurnNumbers,
             (400, 404)),
     Address("POST", f"{C}/release", "drive", turns.release, "Release the turns that a stop holds back", schemas.NoBody,

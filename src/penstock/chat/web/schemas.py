@@ -118,6 +118,8 @@ class NewChat(Body, frozen=True):
     """Level of effort of the model, by the agent's own word."""
     session: str | None = None
     """Id of a conversation of a terminal that it continues; only an owner can."""
+    tree: bool = False
+    """True if its agent works in a tree of its own: a directory beside the repository, on a new branch."""
 
 
 class Changes(ChatSettings, Body, frozen=True, kw_only=True):
@@ -155,6 +157,8 @@ class NewBranch(Body, frozen=True):
     """Name of another agent for it; by default that of the chat."""
     send: bool = False
     """True if the message is sent to it."""
+    tree: bool = False
+    """True if its agent works in a tree of its own, which begins with the last commit of the directory."""
 
 
 class EditedMessage(Body, frozen=True):
@@ -215,6 +219,15 @@ class LandRun(Body, frozen=True):
     """Landing of a loop: with all its commits, or as one."""
 
     squash: bool = False
+
+
+class LandChat(Body, frozen=True):
+    """Landing of the work in the tree of a chat."""
+
+    seen: str
+    """Id of its files, as the look before has returned it: if they have changed since, nothing lands."""
+    message: str | None = None
+    """Message of the commit; by default the title of the chat."""
 
 
 class LoopMessage(Body, frozen=True):

@@ -174,6 +174,10 @@ export const api = {
   /** Take them back, or make them again; once for a key. @type {(id: string, turn: number, key: string, redo: boolean) => Promise<Api.TurnFiles>} */
   undo: (id, turn, key, redo) =>
     request("POST", `${chatUrl(id)}/turns/${turn}/undo`, { redo }, { "Idempotency-Key": key }),
+  /** What landing the work in the tree of a chat would do. @type {(id: string) => Promise<Api.LandingPlan>} */
+  landPlan: (id) => request("GET", `${chatUrl(id)}/land`),
+  /** Land it, as it was seen. @type {(id: string, seen: string, message?: string) => Promise<Api.LandedWork>} */
+  land: (id, seen, message) => request("POST", `${chatUrl(id)}/land`, { seen, message }),
   /** The files that the newest turns of a chat changed. @type {(id: string) => Promise<Api.FileChanges>} */
   chatChanges: (id) => request("GET", `${chatUrl(id)}/changes`),
   /** @type {(id: string) => Promise<Api.ChatView>} */

@@ -24,7 +24,7 @@ export async function branchChat(chat, turn, key, branch) {
     made = await make();
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== "untrusted_directory") throw error;
-    if (!(await trust(chat.cwd, chat.home))) return;
+    if (!(await trust(chat.tree?.directory ?? chat.cwd, chat.home))) return;
     made = await make();
   }
   const { id } = made.chat;

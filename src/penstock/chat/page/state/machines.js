@@ -103,7 +103,7 @@ function offerAt({ name, is_here: isHere, about }, agents, chats) {
     .filter((it) => !names.includes(it.name))
     .map((it) => (isHere && !it.available ? it : { ...it, installed: false, available: false, reason: null }));
   const place = (/** @type {string} */ path) => ({ path, trusted: trusted.includes(path) });
-  const used = chats.flatMap((it) => (it.home === name ? it.cwd : []));
+  const used = chats.flatMap((it) => (it.home === name ? (it.tree?.directory ?? it.cwd) : []));
   const others = [...new Set([...used, ...trusted])].filter((it) => !roots.includes(it) && isBelow(it, roots));
   const recent = others.slice(0, MAX_RECENT).map(place);
   return { agents: [...there, ...missing], workspaces: { roots: roots.map(place), recent } };

@@ -11,7 +11,7 @@ import { machinesOf } from "./machines.js";
  * @property {number} [turn]
  * @typedef {object} OpenDialog
  * @property {"settings" | "heartbeat" | "save" | "share" | "delete" | "link" | "browsers" | "costs" | "nodes" | "remove_node" | "notifications" | "help" | "trust" | "allow"
- *   | "level" | "delete_selected" | "picture" | "branch" | "ask_another" | "terminal" | "sessions"} kind
+ *   | "level" | "delete_selected" | "picture" | "branch" | "ask_another" | "terminal" | "land" | "sessions"} kind
  * @property {string} [id]  The chat that it is about.
  * @property {number} [turn]  The turn of the chat that it is about.
  * @property {string} [path]

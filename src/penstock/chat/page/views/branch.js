@@ -1,11 +1,21 @@
 // The dialogs of new chats that begin before a message: one to change it, and one to ask another agent the same.
 
-import { Dialog, html, useAsync, useEffect, useRef, useState, withValue, Wrong } from "../components/ui.js";
-import { newKey } from "../net/api.js";
+import {
+  Dialog,
+  html,
+  useAsync,
+  useEffect,
+  useRef,
+  useState,
+  withChecked,
+  withValue,
+  Wrong,
+} from "../components/ui.js";
+import { api, newKey } from "../net/api.js";
 import { branchChat, keepsLevel } from "../state/branches.js";
 import { loadChoices } from "../state/chats.js";
 import { offerOf } from "../state/machines.js";
-import { agentOf, closeDialog, state } from "../state/store.js";
+import { agentOf, closeDialog, machineOf, state } from "../state/store.js";
 import { base, oneLine } from "../text/format.js";
 import { levelOf } from "../text/permissions.js";
 
@@ -52,6 +62,15 @@ export function AskAnother(props) {
   useEffect(() => {
     run(loadChoices);
   }, []);
+  const [canBeApart, setCanBeApart] = useState(false);
+  const [isApart, setApart] = useState(false);
+  const source = chat.tree?.directory ?? chat.cwd;
+  useEffect(() => {
+    api.directory(source).then(
+      (found) => setCanBeApart(Boolean(found.tree) && !machineOf(chat)),
+      () => {}, // then it is not offered
+    );
+  }, [source]);
   const level = levelOf(agentOf(chat.agent), chat.allow);
   const machine = state.nodes.find((it) => it.name === chat.home);
   const others = offerOf(state, machine).agents.filter((it) => it.available && it.name !== chat.agent);
@@ -59,7 +78,7 @@ export function AskAnother(props) {
   const agent = able.find((it) => it.name === chosen) ?? able[0];
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    if (agent) make({ agent: agent.name, send: true });
+    if (agent) make({ agent: agent.name, send: true, ...(isApart && { tree: true }) });
   };
   const option = (/** @type {Api.AgentView} */ it) =>
     html`<label key=${it.name}>
@@ -84,6 +103,13 @@ export function AskAnother(props) {
         <legend class="offscreen">Agent</legend>
         ${others.map(option)}
       </fieldset>
+      ${
+        canBeApart &&
+        html`<label class="switch">
+          <input type="checkbox" checked=${isApart} onChange=${withChecked(setApart)} />
+          <span>In a worktree of its own, which begins with the last commit</span>
+        </label>`
+      }
       ${!others.length && !isBusy && html`<p class="side-note">There is no other agent here.</p>`}
       <${Wrong}>${error}<//>
       <footer class="dialog-buttons">

@@ -85,6 +85,7 @@ function Head({ chat, title, id }) {
     ...(chat && decides ? placeItems(chat) : []),
     ...(chat && decides && areSeveral() ? [visibilityItem(chat)] : []),
     ...(isReader() ? [] : [{ label: "Open in a terminal", act: () => openDialog({ kind: "terminal", id }) }]),
+    ...(chat?.tree && decides ? [{ label: "Land…", act: () => openDialog({ kind: "land", id }) }] : []),
     { label: "Save as a file", act: () => openDialog({ kind: "save", id }) },
     ...(decides ? [{ label: "Share a link", act: () => openDialog({ kind: "share", id }) }] : []),
     ...(decides ? [{ label: "Delete", danger: true, act: () => openDialog({ kind: "delete", id }) }] : []),
@@ -200,7 +201,9 @@ function visibilityItem({ id, visibility }) {
 function HeadFacts({ chat }) {
   const allow = levelOf(agentOf(chat.agent), chat.allow);
   const model = chat.model && html` · <bdi>${oneLine(chat.model)}</bdi>`;
-  const directory = html` · <bdi title=${oneLine(chat.cwd)}>${base(chat.cwd)}</bdi>`;
+  const { tree } = chat;
+  const branch = tree && html` · branch <bdi>${oneLine(tree.branch)}</bdi>`;
+  const directory = html` · <bdi title=${oneLine(chat.cwd)}>${base(tree?.directory ?? chat.cwd)}</bdi>${branch}`;
   const machine = machineOf(chat);
   const home = machine && html` · on <bdi>${machine}</bdi>${chat.is_away && " (away)"}`;
   const level = allow && html` · <span data-level=${allow.kind}>${allow.label.toLowerCase()}</span>`;

@@ -32,6 +32,7 @@ import { Share } from "./share.js";
 const branch = () => import("./branch.js");
 const EditInNewChat = lazy(async () => (await branch()).EditInNewChat, { isBeside: true });
 const AskAnother = lazy(async () => (await branch()).AskAnother, { isBeside: true });
+const LandChat = lazy(async () => (await import("./land-chat.js")).LandChat, { isBeside: true });
 const Terminal = lazy(async () => (await import("./terminal.js")).Terminal, { isBeside: true });
 const Sessions = lazy(async () => (await import("./sessions.js")).Sessions, { isBeside: true });
 const Costs = lazy(async () => (await import("./costs.js")).Costs, { isBeside: true });
@@ -260,6 +261,13 @@ function Delete({ chat }) {
       <bdi>${oneLine(chat.title) || "This chat"}</bdi> and its details go for good.${" "}
       ${chat.state === "idle" ? "" : "What runs now is stopped. "}The files in its directory stay as they are.
     </p>
+    ${
+      chat.tree &&
+      html`<p>
+        What has not landed is kept on the branch <bdi>${oneLine(chat.tree.branch)}</bdi>, and in${" "}
+        <bdi class="path">${oneLine(chat.cwd)}</bdi>. <code>penstock trees</code> lists it.
+      </p>`
+    }
     <${Wrong}>${error}<//>
     <${Buttons} careful>
       <button type="button" class="button danger" disabled=${isBusy} onClick=${remove}>Delete</button>
@@ -606,4 +614,5 @@ const VIEWS = {
   branch: EditInNewChat,
   ask_another: AskAnother,
   terminal: Terminal,
+  land: LandChat,
 };

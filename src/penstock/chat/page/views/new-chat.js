@@ -9,6 +9,7 @@ import {
   useEffect,
   useRef,
   useState,
+  withChecked,
   withValue,
   Wrong,
 } from "../components/ui.js";
@@ -132,6 +133,8 @@ function Form({ about, nodes, offer, chosen, choose, isFirst }) {
   const path = cwd === OTHER ? other.trim() : cwd;
   const isHere = machine?.is_here ?? true;
   const { state, problem } = useDirectory(path, isHere);
+  const [isApart, setApart] = useState(false);
+  useEffect(() => setApart(false), [path]); // it is chosen for one directory, and never by default
   const send = async (/** @type {string} */ text, /** @type {unknown} */ _, /** @type {Item[]} */ items) => {
     if (!isKept && level && !(await confirmLevel(agent.name, wanted, level))) return false;
     const home = machine && { home: machine.name };
@@ -142,6 +145,7 @@ function Form({ about, nodes, offer, chosen, choose, isFirst }) {
       ...home,
       ...(model.trim() && { model: model.trim() }),
       ...(effort && { effort }),
+      ...(isApart && { tree: true }),
     };
     const isStarted = (await run(() => startChat(chat, text, items))) === true;
     if (isStarted && cwd !== OTHER) remember({ agent: agent.name, cwd, level: wanted, home: machine?.name });
@@ -222,6 +226,13 @@ function Form({ about, nodes, offer, chosen, choose, isFirst }) {
     <p class="start-note" data-kept=${isKept}>
       <${Coded} text=${level ? (isKept ? level.text : notKeptText(agent.name, wanted, level)) : ""} />${cwd !== OTHER && html` It works in <bdi class="path">${oneLine(path)}</bdi>${on}.`}<${GitState} state=${state} />
     </p>
+    ${
+      state?.tree &&
+      html`<label class="switch start-tree">
+        <input type="checkbox" checked=${isApart} onChange=${withChecked(setApart)} />
+        <span>In a worktree of its own<small>A directory beside the repository, with a new branch that lands when you say so</small></span>
+      </label>`
+    }
     <${Recent} agents=${agents} directories=${directories} now=${{ agent: agent.name, cwd, level: wanted }} choose=${choose} />
     ${
       isOwner() &&

@@ -56,6 +56,8 @@ class DirectoryState(msgspec.Struct, frozen=True):
     """Branch that is checked out; None if there is none, or the directory is not in a git repository."""
     changes: int | None = None
     """Files that are changed or new since the last commit; None if the directory is not trusted, or it is unknown."""
+    tree: bool = False
+    """True if a chat there can have a tree of its own."""
 
 
 def find(workspaces: Workspaces, typed: str, hidden: Iterable[str] = ()) -> list[FoundDirectory]:

@@ -21,6 +21,7 @@ from penstock.chat.history.frames import TurnView
 from penstock.chat.service.agents.attached import NO_TOOLS_BYTES, AttachmentFolders, PlacedFile, given_files
 from penstock.chat.service.agents.models import ModelLists
 from penstock.chat.service.agents.offered import Agents
+from penstock.chat.service.agents.own_tree import record_of
 from penstock.chat.service.agents.transcript import MAX_CHARS, with_transcript
 from penstock.chat.service.agents.workspaces import Workspaces
 from penstock.chat.service.media import TEXT
@@ -121,7 +122,10 @@ class Starter:
                 needs are no longer kept.
             AgentNotFound: its program is not installed.
         """
-        cwd = self._workspaces.require(chat.cwd)
+        cwd = self._workspaces.require(chat.source)
+        stores: tuple[str, ...] = ()
+        if chat.tree is not None:
+            cwd, stores = Path(chat.cwd), record_of(self._data, chat).stores
         reason = self.agents.blocked(chat.agent)
         if reason is not None:
             raise UsageError(f"{chat.agent} may not be started: {reason}")
@@ -158,7 +162,9 @@ class Starter:
             environ=self._environment(chat.agent) | {DEPTH: str(below)},
             trust=self._trusts_configuration(),
             limits=self._limits,
-            surroundings=Surroundings(auto="own", hidden=self._hidden, read_only=(str(self._folders.of(chat.id)),)),
+            surroundings=Surroundings(
+                auto="own", hidden=self._hidden, read_only=(str(self._folders.of(chat.id)), *stores)
+            ),
         )
 
     def _models(self, agent: str, is_stopped: Callable[[], bool]) -> list[AgentModel]:

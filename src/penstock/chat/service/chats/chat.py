@@ -370,7 +370,7 @@ class Chat:
         """Kill the run of a chat that another node deleted."""
         with contextlib.suppress(*STORE_ERRORS):
             await self._halt(DELETED, "cancelled", None)
-        await asyncio.to_thread(self._shared.folders.remove, self.row.id)
+        await self._clear()
         self.log.live.delete()
 
     async def close(self) -> None:
@@ -390,8 +390,14 @@ class Chat:
         with contextlib.suppress(*STORE_ERRORS):  # the end of a turn whose chat is deleted is not needed
             await self._halt(DELETED, "cancelled", None)
         await self.log.remove()
-        await asyncio.to_thread(self._shared.folders.remove, self.row.id)
+        await self._clear()
         self.log.live.delete()
+
+    async def _clear(self) -> None:
+        """Remove the attachments of a chat that was deleted, and leave its tree, whose files stay."""
+        await asyncio.to_thread(self._shared.folders.remove, self.row.id)
+        if self.row.tree is not None and self._shared.leave_tree is not None:
+            await self._shared.leave_tree(self.row)
 
     async def _halt(self, why: str, outcome: ev.Outcome, seconds: float | None) -> None:
         self._runner.end(why)

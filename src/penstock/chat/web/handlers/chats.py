@@ -84,6 +84,7 @@ async def create(api: Api, request: Request, body: schemas.NewChat) -> Response:
             visibility=body.visibility,
             effort=body.effort,
             session=body.session,
+            tree=body.tree,
         )
     return json_response(made, 201, {"Location": f"/api/chats/{made.id}"})
 
@@ -105,6 +106,16 @@ async def delete(api: Api, request: Request, chat: str) -> Response:
     """Delete a chat."""
     await api.service.delete(chat)
     return Response(status_code=204, headers=NO_STORE)
+
+
+async def land_plan(api: Api, request: Request, chat: str) -> Response:
+    """Return what landing the work in the tree of a chat would do."""
+    return json_response(await api.service.trees.plan(chat))
+
+
+async def land(api: Api, request: Request, chat: str, body: schemas.LandChat) -> Response:
+    """Land the work in the tree of a chat."""
+    return json_response(await api.service.trees.land(chat, body.seen, body.message))
 
 
 async def terminal(api: Api, request: Request, chat: str) -> Response:

@@ -52,6 +52,7 @@ async def branch(api: Api, request: Request, chat: str, turn: int, body: schemas
         turn,
         agent=body.agent,
         sends=body.send,
+        tree=body.tree,
         key=key_of(request),
         depth=await depth_of_caller(request),
         person=person.name,
