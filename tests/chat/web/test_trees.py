@@ -417,9 +417,10 @@ def _remove(tree: Path, _: Path) -> None:
 
 
 def _replace(tree: Path, _: Path) -> None:
+    other = tree.with_name("other")  # made while the tree is there, so that it cannot get the tree's inode
+    subprocess.run(["git", "init", "-q", str(other)], check=True)
     shutil.rmtree(tree)
-    tree.mkdir()
-    subprocess.run(["git", "init", "-q", str(tree)], check=True)
+    other.rename(tree)
 
 
 def _link(tree: Path, checkout: Path) -> None:
