@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -69,6 +70,30 @@ def test_a_turn_is_undone_where_its_files_are(cluster: Cluster) -> None:
     assert all("the machine a" in answer.text for answer in refusals)
     home.settled(chat)
     assert home.get(path)["files"] == []
+
+
+def test_work_lands_where_its_tree_is(cluster: Cluster) -> None:
+    """Another node makes no tree, and lands nothing: it refuses with the name of the machine."""
+    home, gateway = cluster.machine("a"), cluster.machine("b", works=False)
+    for words in (
+        ["init", "-q", "-b", "main"],
+        ["config", "user.name", "Ana"],
+        ["config", "user.email", "ana@example.org"],
+        ["commit", "-q", "--allow-empty", "-m", "First"],
+    ):
+        subprocess.run(["git", "-C", home.work, *words], check=True)
+    chat = home.chat("quick", tree=True)
+    until(lambda: gateway.has_chat(chat))
+    path = f"/api/chats/{chat}/land"
+    with gateway.client() as client:
+        refusals = [
+            client.post("/api/chats", json={"agent": "quick", "tree": True}),
+            client.get(path),
+            client.post(path, json={"seen": home.get(path)["seen"]}),
+        ]
+    assert [answer.status_code for answer in refusals] == [409] * 3
+    assert all("the machine a" in answer.text for answer in refusals)
+    assert home.get(path)["onto"] == "main"
 
 
 def test_what_one_node_did_another_knows_at_once(cluster: Cluster) -> None:

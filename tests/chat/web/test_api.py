@@ -158,7 +158,7 @@ def test_directories_are_offered(client: httpx.Client, shared: Gateway) -> None:
     assert [it["path"] for it in found] == [str(shared.root)]
     assert refused(client.get(path, params={"q": "\0"})) == (400, "invalid")
     found = client.get("/api/directory", params={"path": str(inside)}).json()
-    assert found == {"path": str(inside), "trusted": False, "branch": None, "changes": None}
+    assert found == {"path": str(inside), "trusted": False, "branch": None, "changes": None, "tree": False}
     for other, refusal in (("/", (403, "forbidden")), ("inside", (400, "invalid")), (f"{inside}/no", (400, "invalid"))):
         assert refused(client.get("/api/directory", params={"path": other})) == refusal
 

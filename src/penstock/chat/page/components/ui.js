@@ -112,7 +112,8 @@ export function Menu({ label, items }) {
   const root = useRef(/** @type {HTMLElement | null} */ (null));
   const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
   const menuItems = () => /** @type {HTMLElement[]} */ ([...(root.current?.querySelectorAll("[role=menuitem]") ?? [])]);
-  useEffect(() => {
+  // With the items, and not a moment later: the next key of a person, or of a program, is for the item it has chosen.
+  useLayoutEffect(() => {
     if (!isOpen) return undefined;
     menuItems()[0]?.focus();
     const closeIfOutside = (/** @type {Event} */ event) => {
