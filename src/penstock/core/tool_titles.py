@@ -409,17 +409,10 @@ _LAST_PART = re.compile(r".*(?:__|[./:])(?=.)")  # `mcp__server__tool`, `server.
 _JOINTS = re.compile(r"[_\-\s]+|tool_?call$", re.IGNORECASE)
 
 
+@lru_cache(maxsize=1000)
 def tool_kind(name: str) -> ToolKind:
     """Return the most likely kind of the tool `name`, or `other` if the name does not show it."""
-    if kind := _KIND_CACHE.get(name):
-        return kind
-    found = _KIND_OF.get(_plain(name), "other")
-    if len(_KIND_CACHE) < 1000:
-        _KIND_CACHE[name] = found
-    return found
-
-
-_KIND_CACHE: dict[str, ToolKind] = {}
+    return _KIND_OF.get(_plain(name), "other")
 
 
 def _plain(name: str) -> str:

@@ -32,6 +32,7 @@ from penstock.chat.store.rows import (
     ChatFields,
     ChatRow,
     ChatSettings,
+    ChatTree,
     Directory,
     Heartbeat,
     Share,
@@ -245,3 +246,11 @@ def test_a_row_of_postgresql_is_read_by_its_columns() -> None:
     row = Directory("/x", 7)
     assert values_by_name(Directory) == "%(path)s, %(trusted_at)s, %(person)s"
     assert from_postgres(astuple(row), Directory) == row
+
+
+def test_the_source_of_a_chat_in_a_tree() -> None:
+    """Root and trust of the directory from which the tree was made count, and not those of the tree."""
+    chat = ChatRow("a", "claude", "/src/shop", 1)
+    assert chat.source == "/src/shop"
+    tree = ChatTree(name="chat-a", branch="penstock/chat-a", directory="/src/shop", onto="main")
+    assert msgspec.structs.replace(chat, cwd="/src/shop.chat-a", tree=tree).source == "/src/shop"

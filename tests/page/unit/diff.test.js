@@ -3,7 +3,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { changeTitle, countsOf, filesChanged, foundMeanwhile, linesOf, notCompared } from "../../../src/penstock/chat/page/text/diff.js";
+import {
+  changeTitle,
+  countsOf,
+  filesChanged,
+  foundMeanwhile,
+  linesOf,
+  notCompared,
+} from "../../../src/penstock/chat/page/text/diff.js";
 import { exact } from "../../../src/penstock/chat/page/text/format.js";
 
 const DIFF = "@@ -3,3 +3,4 @@ def f():\n same\n-old\n+new\n+more\n\n\\ No newline at end of file\n";

@@ -17,8 +17,9 @@ export function Undo({ chat, turn }) {
   const key = useRef("");
   const [root, isUsed] = [useRef(/** @type {HTMLElement | null} */ (null)), useRef(false)];
   useEffect(() => {
-    // The button that had the focus is gone, or was disabled.
-    if (isUsed.current && !isBusy && document.activeElement === document.body)
+    // The button that had the focus is gone, was disabled, or is another one by now.
+    const { activeElement } = document;
+    if (isUsed.current && !isBusy && (activeElement === document.body || root.current?.contains(activeElement)))
       root.current?.querySelector("button")?.focus();
   }, [plan, isBusy]);
   if (!view?.finalized) return null;
