@@ -1,6 +1,6 @@
 // Undo of a turn: what would happen to each of its files, the button that does it, and what has happened.
 
-import { html, useAsync, useEffect, useRef, useState, Wrong } from "../components/ui.js";
+import { html, useAsync, useLayoutEffect, useRef, useState, Wrong } from "../components/ui.js";
 import { api, newKey } from "../net/api.js";
 import { useThread } from "../state/store.js";
 import { undoneMark } from "../text/diff.js";
@@ -16,8 +16,9 @@ export function Undo({ chat, turn }) {
   const [isBusy, error, run] = useAsync();
   const key = useRef("");
   const [root, isUsed] = [useRef(/** @type {HTMLElement | null} */ (null)), useRef(false)];
-  useEffect(() => {
-    // The button that had the focus is gone, was disabled, or is another one by now.
+  useLayoutEffect(() => {
+    // The button that had the focus is gone, was disabled, or is another one by now. The thread gives a focus that is lost
+    // to the field for messages, when it is drawn the next time.
     const { activeElement } = document;
     if (isUsed.current && !isBusy && (activeElement === document.body || root.current?.contains(activeElement)))
       root.current?.querySelector("button")?.focus();
