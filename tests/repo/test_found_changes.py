@@ -14,7 +14,8 @@ import pytest
 from git_repository import UserRepository, files_of
 
 from penstock.repo import found_changes, git
-from penstock.repo.found_changes import Compared, FoundChanges
+from penstock.repo.compared import Compared
+from penstock.repo.found_changes import FoundChanges
 
 
 @pytest.fixture(autouse=True)

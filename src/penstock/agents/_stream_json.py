@@ -208,8 +208,8 @@ class ClaudeLike:
         content = message.content
         if not isinstance(content, list):
             # A value of a type that no version has is a kind that is not known, and never shown as text.
-            said = {"type": "text", "text": content} if isinstance(content, str) else content
-            content = [said] if content else []
+            block = {"type": "text", "text": content} if isinstance(content, str) else content
+            content = [block] if content else []
         for block in content:
             yield from self._whole(as_dict(block), key, lane)
         if (usage := self._figures(message.usage, output=False)) is not None:

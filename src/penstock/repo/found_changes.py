@@ -7,21 +7,23 @@ filter, hook, monitor or diff program runs: an agent could have written any of t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from penstock.core.diffs import named
 from penstock.errors import PenstockError
 from penstock.events import Change, ChangeKind
+from penstock.repo.compared import Compared, Problem
 from penstock.repo.diffs import KINDS, changes_between, paths_between
 from penstock.repo.git import Done, Git, GitError
 from penstock.run.programs import stopped_by
@@ -89,16 +91,6 @@ NOT_A_REPOSITORY = 128
 """Exit status of git outside a repository, or where it does not trust one."""
 
 LITERAL = {"GIT_LITERAL_PATHSPECS": "1"}
-
-Problem = Literal["slow", "large", "failed"]
-"""Reason why nothing was compared."""
-
-
-class Compared(NamedTuple):
-    """Changes between two times, in the order of their absolute paths, and why there are none."""
-
-    changes: list[Change]
-    problem: Problem | None = None
 
 
 class _Look(NamedTuple):
@@ -193,10 +185,8 @@ class FoundChanges:
         if os.path.join(top, prefix).rstrip("/") != self._directory.rstrip("/"):
             raise _CannotCompare("failed")  # its settings name another work tree
         settings = self._settings(asked)
-        try:
+        with _problems():
             private = self._make_private(Path(index), objects, Path(ignored), object_format, settings)
-        except OSError as error:
-            raise _CannotCompare("failed") from error
         self._git = Git(Path(top), private, private / "index", is_private=True)
         self._below = (prefix,) if prefix else ()
         return True
@@ -233,12 +223,8 @@ class FoundChanges:
 
     def _run(self, git: Git, *args: str, data: bytes = b"") -> Done:
         """Run git for as long as is left. Status 0, or that of no repository."""
-        try:
+        with _problems():
             return git.run(*args, data=data, seconds=self._left(), env=LITERAL, accepts=(0, NOT_A_REPOSITORY))
-        except GitError as error:
-            raise _CannotCompare("slow" if error.status is None else "failed") from error
-        except (PenstockError, OSError, ValueError) as error:
-            raise _CannotCompare("failed") from error
 
     def _left(self) -> float:
         left = self._until - time.monotonic()
@@ -304,7 +290,7 @@ class FoundChanges:
             for path in unread
             if before.status.get(path) != after.status.get(path)
         }
-        try:
+        with _problems():
             between = paths_between(self._git, before.tree, after.tree, seconds=self._left())
             wanted = [path for path, _ in between if path not in unread and os.path.join(top, path) not in left_out]
             compared = wanted[:MAX_COMPARED]
@@ -316,11 +302,20 @@ class FoundChanges:
                     self._git, before.tree, after.tree, paths=compared, seconds=self._left(), env=LITERAL
                 )
                 found |= {it.path: it for it in changes}
-        except GitError as error:
-            raise _CannotCompare("slow" if error.status is None else "failed") from error
-        except (PenstockError, OSError, ValueError) as error:
-            raise _CannotCompare("failed") from error
         return [_shown(found[path], os.path.join(top, path)) for path in sorted(found)]
+
+
+@contextlib.contextmanager
+def _problems() -> Iterator[None]:
+    """Raise _CannotCompare for what git or the file system raises."""
+    try:
+        yield
+    except _CannotCompare:
+        raise
+    except GitError as error:
+        raise _CannotCompare("slow" if error.status is None else "failed") from error
+    except (PenstockError, OSError, ValueError) as error:
+        raise _CannotCompare("failed") from error
 
 
 def _kind(path: str, before: _Look, after: _Look) -> ChangeKind:

@@ -16,7 +16,7 @@ from penstock.chat.history.details import MAX_ALL_CHARS, MAX_DIFF_LINES, MAX_FIL
 from penstock.chat.history.entries import ChangesFound, FilesLeft, Numbered, TurnBegan
 from penstock.chat.history.frames import ChangedFiles
 from penstock.core.diffs import JoinedChanges, shorten
-from penstock.repo.found_changes import Problem
+from penstock.repo.compared import Problem
 from penstock.repo.left_files import LeftFile
 
 MAX_COUNTED = 10_000

@@ -15,8 +15,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from penstock import events as ev
+from penstock.repo.compared import Problem
 from penstock.repo.file_undo import FileUndo
-from penstock.repo.found_changes import Problem
 from penstock.repo.left_files import LeftFile
 
 OWNER = "owner"

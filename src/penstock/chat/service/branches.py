@@ -163,7 +163,7 @@ class Branches:
     async def _create(self, row: ChatRow, tree: bool) -> Chat:
         self._shared.require_open()
         try:
-            return await (self._trees.create(row, self._chats.create) if tree else self._chats.create(row))
+            return await (self._trees if tree else self._chats).create(row)
         except StoreFailed:
             raise
         except UsageError:  # another node has made it meanwhile

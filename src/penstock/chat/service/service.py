@@ -100,8 +100,8 @@ class Service:
         starter: Starter,
         workspaces: Workspaces,
         sleep: Sleep,
-        hidden: tuple[str, ...] = (),
-        data: Path | None = None,
+        hidden: tuple[str, ...],
+        data: Path,
     ) -> None:
         self.agents: Agents = starter.agents
         self._models = starter.models
@@ -120,7 +120,7 @@ class Service:
         self._scheduler = Scheduler(self._chats, shared.changed, shared.now, sleep)
         self._tasks: set[asyncio.Task[None]] = set()
         self.node: NodeWork = NodeWork(self._chats, shared, workspaces)
-        self.trees: ChatTrees = ChatTrees(shared, self._chats, workspaces, data or data_path())
+        self.trees: ChatTrees = ChatTrees(shared, self._chats, workspaces, data)
         shared.leave_tree = self.trees.leave
         self.places: Places = Places(
             shared, self.agents, starter.models, workspaces, self._used, hidden, self.trees.is_possible
@@ -195,7 +195,7 @@ class Service:
         shared = Shared(store, limits, starter.run, now, history, this_node, Slots(limits.max_runs), webhooks, folders)
         shared.spending, shared.push = spending or DailySpending(), push
         shared.compare = partial(FoundChanges, folder=own / COMPARISONS, closed=(*hidden, str(own)))
-        service = cls(shared, starter, workspaces, sleep, hidden, data)
+        service = cls(shared, starter, workspaces, sleep, hidden, own)
         subscription = store.subscribe()
         await service._chats.recover()
         await asyncio.to_thread(folders.keep, {chat.row.id for chat in service._chats})
@@ -386,8 +386,7 @@ class Service:
             effort=effort,
         )
         if session is None:
-            made = await (self.trees.create(row, self._chats.create) if tree else self._chats.create(row))
-            return view_of(made, self._shared.this_node)
+            return view_of(await (self.trees if tree else self._chats).create(row), self._shared.this_node)
         if tree:
             raise Invalid("a conversation of a terminal goes on in its directory", expected="no tree")
         return await self._continue(row, session)

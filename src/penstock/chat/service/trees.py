@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -125,27 +125,20 @@ class ChatTrees:
             return False
         return True
 
-    async def begin(self, row: ChatRow) -> ChatRow:
-        """Make a tree for a new chat, and return the row of the chat in it.
+    async def create(self, row: ChatRow) -> Chat:
+        """Create a chat in a tree of its own.
 
         Raises:
             Conflicting: the directory is on another machine.
             Invalid, OutsideRoots: the directory cannot have a tree; the error says why.
+            StoreFailed: the chat cannot be kept. The tree stays then, for `penstock trees clean`.
         """
         if row.home != self._shared.this_node.home:
             raise Conflicting(f"the directory is on the machine {row.home}", help="begin a chat with a tree there")
         permits.check()  # the files are not in the store
-        return await self._finish(lambda: self._made(row))
-
-    async def create(self, row: ChatRow, keep: Callable[[ChatRow], Awaitable[Chat]]) -> Chat:
-        """Create a chat in a tree of its own; `keep` keeps its row.
-
-        Raises:
-            As `begin` and `keep`. A tree that was made stays then, for `penstock trees clean`.
-        """
-        made = await self.begin(row)
+        made = await self._finish(lambda: self._made(row))
         try:
-            return await keep(made)
+            return await self._chats.create(made)
         except BaseException:
             await self.leave(made)
             raise

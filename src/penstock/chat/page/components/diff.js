@@ -15,7 +15,7 @@ const UNLINED = "The agent does not show the lines.";
 
 /**
  * `more`: the number of files that are left out. `directory`: the one below which paths are shown relative to it.
- * `unlined`: what is said of a file without its lines.
+ * `unlined`: the note for a file without its lines.
  *
  * @param {{ changes: Api.Change[], more?: number, directory?: string | null, unlined?: string }} props
  */

@@ -4,6 +4,7 @@ import { api, ApiError } from "../net/api.js";
 import { draftName, trust } from "./actions.js";
 import { filesName } from "./attachments.js";
 import { putChat } from "./chats.js";
+import { sourceOf } from "./machines.js";
 import { chatPath, go } from "./router.js";
 import { closeDialog } from "./store.js";
 import { write } from "./storage.js";
@@ -24,7 +25,7 @@ export async function branchChat(chat, turn, key, branch) {
     made = await make();
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== "untrusted_directory") throw error;
-    if (!(await trust(chat.tree?.directory ?? chat.cwd, chat.home))) return;
+    if (!(await trust(sourceOf(chat), chat.home))) return;
     made = await make();
   }
   const { id } = made.chat;

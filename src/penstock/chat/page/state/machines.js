@@ -103,11 +103,14 @@ function offerAt({ name, is_here: isHere, about }, agents, chats) {
     .filter((it) => !names.includes(it.name))
     .map((it) => (isHere && !it.available ? it : { ...it, installed: false, available: false, reason: null }));
   const place = (/** @type {string} */ path) => ({ path, trusted: trusted.includes(path) });
-  const used = chats.flatMap((it) => (it.home === name ? (it.tree?.directory ?? it.cwd) : []));
+  const used = chats.flatMap((it) => (it.home === name ? sourceOf(it) : []));
   const others = [...new Set([...used, ...trusted])].filter((it) => !roots.includes(it) && isBelow(it, roots));
   const recent = others.slice(0, MAX_RECENT).map(place);
   return { agents: [...there, ...missing], workspaces: { roots: roots.map(place), recent } };
 }
+
+/** Return the directory whose root and trust count for a chat: with a tree, the one from which that was made. */
+export const sourceOf = (/** @type {Api.ChatView} */ chat) => chat.tree?.directory ?? chat.cwd;
 
 /**
  * What a new chat can be made of on a machine. Behind a proxy each request may reach another machine, so the lists of

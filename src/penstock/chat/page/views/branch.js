@@ -14,7 +14,7 @@ import {
 import { api, newKey } from "../net/api.js";
 import { branchChat, keepsLevel } from "../state/branches.js";
 import { loadChoices } from "../state/chats.js";
-import { offerOf } from "../state/machines.js";
+import { offerOf, sourceOf } from "../state/machines.js";
 import { agentOf, closeDialog, machineOf, state } from "../state/store.js";
 import { base, oneLine } from "../text/format.js";
 import { levelOf } from "../text/permissions.js";
@@ -64,7 +64,7 @@ export function AskAnother(props) {
   }, []);
   const [canBeApart, setCanBeApart] = useState(false);
   const [isApart, setApart] = useState(false);
-  const source = chat.tree?.directory ?? chat.cwd;
+  const source = sourceOf(chat);
   useEffect(() => {
     api.directory(source).then(
       (found) => setCanBeApart(Boolean(found.tree) && !machineOf(chat)),

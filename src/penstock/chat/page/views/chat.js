@@ -25,6 +25,7 @@ import { ChatSession } from "../state/chat-session.js";
 import { changeChat, placeName } from "../state/actions.js";
 import { readTabObject, write } from "../state/storage.js";
 import { openFile } from "../state/files.js";
+import { sourceOf } from "../state/machines.js";
 import { firstTurn, held, isTakenBack, openQuestion, queue, running, waits } from "../state/reducer.js";
 import { isUndecided, setNotifying } from "../state/notifications.js";
 import { areSeveral, decidesAbout, isReader, otherPerson } from "../state/people.js";
@@ -203,7 +204,7 @@ function HeadFacts({ chat }) {
   const model = chat.model && html` · <bdi>${oneLine(chat.model)}</bdi>`;
   const { tree } = chat;
   const branch = tree && html` · branch <bdi>${oneLine(tree.branch)}</bdi>`;
-  const directory = html` · <bdi title=${oneLine(chat.cwd)}>${base(tree?.directory ?? chat.cwd)}</bdi>${branch}`;
+  const directory = html` · <bdi title=${oneLine(chat.cwd)}>${base(sourceOf(chat))}</bdi>${branch}`;
   const machine = machineOf(chat);
   const home = machine && html` · on <bdi>${machine}</bdi>${chat.is_away && " (away)"}`;
   const level = allow && html` · <span data-level=${allow.kind}>${allow.label.toLowerCase()}</span>`;
