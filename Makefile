@@ -21,6 +21,12 @@ COVERED := tests/core tests/run/test_lifecycle.py tests/run/test_lifecycle_table
 # Tests that have targets of their own.
 OTHER_TARGETS := $(addprefix --ignore=tests/,doc loop repo cluster chat/web/test_cuts.py chat/web/test_kills.py chat/web/test_acp_kills.py)
 
+# The fast tests, with a Python. In a fresh clone, each of the workers would rewrite all asserts to show their values, which
+# takes longer than a third of the tests. So only those that fail run with that, once more; the first run decides.
+FAST_TESTS = $(1) -m pytest -n auto --dist worksteal --assert=plain $(ARGS) || { status=$$?; [ $$status -ne 1 ] || { \
+	echo "Once more, those that failed, with the values that they compare:" >&2; \
+	$(1) -m pytest --last-failed --last-failed-no-failures none $(ARGS); }; exit $$status; }
+
 # Compiled modules are kept: hundreds of tests start Penstock as a program.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -51,18 +57,14 @@ page-check: ## check the types and the format of the page's code; needs npm
 page-types: $(VENV)/.run ## write the page's types of the API anew, from the server's OpenAPI document
 	@$(BIN)/python page/api_types.py
 
-# In a fresh clone, each of the workers would rewrite all asserts to show their values, which takes longer than a third of the
-# tests. So only those that fail run with that, once more; the first run decides.
 test: $(VENV)/.dev ## run the fast tests; `make check` runs those of the project's rules
-	@$(BIN)/python -m pytest -n auto --dist worksteal --assert=plain $(ARGS) || { status=$$?; [ $$status -ne 1 ] || { \
-		echo "Once more, those that failed, with the values that they compare:" >&2; \
-		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS); }; exit $$status; }
+	@$(call FAST_TESTS,$(BIN)/python)
 
 test-cases: $(VENV)/.dev ## run what `make test` leaves out, but for doc, loop and cluster: slow tests, and every third of the cases and recordings that are left
 	PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest -m "slow or sample" -n auto --dist worksteal $(OTHER_TARGETS) $(ARGS)
 
 test-minima: $(MINIMA)/.dev ## run the fast tests with the lowest versions of other packages that pyproject.toml allows
-	$(MINIMA)/bin/python -m pytest -n auto --dist worksteal $(ARGS)
+	@$(call FAST_TESTS,$(MINIMA)/bin/python)
 
 coverage: $(VENV)/.dev ## measure the branch coverage of core, run/lifecycle, chat/store, chat/history and the texts of doc: all of it
 	PENSTOCK_SOAK=1 $(BIN)/python -m pytest $(COVERED) -k "(not / or claude/think) and not test_a_kill_takes" --cov --hypothesis-seed=0 -n auto -q $(ARGS)
