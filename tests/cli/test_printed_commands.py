@@ -121,6 +121,7 @@ ELSEWHERE = "../$HOME 'x' \"y\""
         ("--cwd .", "penstock run claude -c"),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_the_command_to_go_on_goes_on(desk: Desk, options: str, short: str) -> None:
     """It is short while the conversation is the newest one, and has what its next prompt needs, but no permission."""
     (desk.folder / ELSEWHERE).mkdir()

@@ -128,6 +128,7 @@ def test_a_network_that_cannot_be_kept_is_an_error(place: Desk, sandbox: Sandbox
         place.run(Settings(work=RoleAgents(agents=("claude",)), unchecked=True, sandbox=sandbox, network="agent"))
 
 
+@pytest.mark.slow
 def test_a_check_reaches_its_tree_alone(place: Desk) -> None:
     """It gets no variable of an agent and no login, sees and writes what the agent does, and has no network."""
     claude(place, "echo >done")

@@ -66,6 +66,7 @@ def test_marked_processes_and_all_below_them_are_ended(start: Start, tmp_path: P
     assert lives(other_child)
 
 
+@pytest.mark.slow
 def test_this_process_and_those_above_are_spared(tmp_path: Path) -> None:
     """A marked shell that calls it, and the process itself, go on; what the shell had left running is ended."""
     code = f"from penstock.run.marked import end_marked; print(end_marked({NAME!r}, {str(tmp_path)!r}))"

@@ -172,6 +172,7 @@ def test_what_an_agent_reports_is_bounded() -> None:
     assert len(long.path) <= changes.MAX_PATH_CHARS
 
 
+@pytest.mark.slow
 def test_many_files_do_not_hide_the_next_ones() -> None:
     """Files that come and go again take no place from those that stay; of more than are counted the first are known."""
     gone = [returned(Change(f"{n}", "add"), Change(f"{n}", "delete")) for n in range(changes.MAX_COUNTED + 1)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,6 +66,7 @@ def test_a_result_keeps_its_beginning_and_its_end() -> None:
     assert Shortener(2000).take([event]) == [event]
 
 
+@pytest.mark.slow
 @given(values, st.text(max_size=9000))
 def test_every_row_fits(value: Any, text: str) -> None:
     """Whatever an agent gives to a tool, or says at its end, there is a row of it that can be read, of its own kind."""

@@ -145,6 +145,7 @@ def test_a_page_of_another_origin_signs_nobody_out(shared: Gateway) -> None:
 # --- what is under way ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["itself", "the list", "everywhere"])
 def test_streams_of_a_browser_end_with_it(own: Callable[..., Gateway], by: str) -> None:
     """What it looks at ends at once, also with a copied cookie, and does not come back; others' streams go on."""

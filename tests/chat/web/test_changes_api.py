@@ -87,6 +87,7 @@ def test_what_turns_changed(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -
         assert (newest["added"], newest["earlier"]) == (41, True)
 
 
+@pytest.mark.slow
 def test_turns_that_are_no_longer_kept(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """The changes of the others are there, with a mark that there were more; of one alone it is an error."""
     with gateway.client() as client:
@@ -134,6 +135,7 @@ def test_a_turn_that_runs(gateway: Gateway) -> None:
         assert client.get(f"{path}/changes").json()["whole"] is True
 
 
+@pytest.mark.slow
 def test_a_link_shows_no_changes(gateway: Gateway) -> None:
     """Neither the count nor the files are part of what whoever has a link can read."""
     with gateway.client() as client:
@@ -164,6 +166,7 @@ def work(client: httpx.Client, chat: str, **what: Any) -> tuple[dict[str, Any], 
     return turn, client.get(f"/api/chats/{chat}/turns/{turn['turn']}/changes").json()
 
 
+@pytest.mark.slow
 def test_what_git_found(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a command changed is apart from what the agent reports, of the turn and the chat; a link has none of it."""
     monkeypatch.setattr(found_changes, "SECONDS", 60.0)

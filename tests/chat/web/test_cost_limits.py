@@ -143,9 +143,9 @@ def test_costs_are_shown_by_day_agent_and_chat(costly: Callable[..., Gateway]) -
 @pytest.mark.parametrize(
     "query", ["by=directory", "by=", "by=agent;--", "days=0", "days=367", "days=-1", "days=x", "days=1e2"]
 )
-def test_costs_that_cannot_be_asked_for(own: Callable[..., Gateway], query: str) -> None:
+def test_costs_that_cannot_be_asked_for(shared: Gateway, query: str) -> None:
     """Sums and times have bounds."""
-    with own().client() as client:
+    with shared.client() as client:
         assert client.get(f"/api/costs?{query}").status_code == 400
 
 
@@ -167,12 +167,13 @@ def test_days_begin_at_midnight_where_the_server_is(zone: str, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("budget", [0, -1, "1", True, 1e9, [], {"usd": 1}])
-def test_what_is_no_budget(own: Callable[..., Gateway], budget: object) -> None:
+def test_what_is_no_budget(shared: Gateway, budget: object) -> None:
     """Each is an error, and the chat stays as it is."""
-    with own().client() as client:
+    with shared.client() as client:
         chat = client.post("/api/chats", json={"agent": "scripted"}).json()["id"]
         assert client.patch(f"/api/chats/{chat}", json={"budget": budget}).status_code == 400
         assert client.get(f"/api/chats/{chat}").json()["budget"] is None
+        client.delete(f"/api/chats/{chat}")
 
 
 @pytest.mark.slow
