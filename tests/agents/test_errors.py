@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from penstock.agents import registry
-from penstock.core.normalizer.outcome import Exit
+from penstock.core.normalizer.outcome import KILLED, Exit
 from penstock.events import Event, RunEnded
 from penstock.stream import Stream
 from penstock.testing.verify import verify
@@ -145,4 +145,4 @@ def test_a_signal_is_no_error_of_the_agents() -> None:
     """An agent that was killed was cut off, whatever it said before."""
     end = read("gemini", [{"type": "error", "message": WHY}], Exit(signal=9))[-1]
     assert isinstance(end, RunEnded)
-    assert (end.outcome, end.reason) == ("cut_off", "killed by signal 9")
+    assert (end.outcome, end.reason) == ("cut_off", KILLED)

@@ -7,7 +7,7 @@ from normalized import checked, ended, names, no_failure, of_type, text
 
 from penstock import updates as up
 from penstock.core.normalizer.normalizer import MAX_RAW_CHARS, MAX_WORK, Normalizer
-from penstock.core.normalizer.outcome import Exit
+from penstock.core.normalizer.outcome import KILLED, Exit
 from penstock.events import (
     Cause,
     Delta,
@@ -68,7 +68,7 @@ def test_a_quota_that_is_used_up_is_told_by_the_words_of_its_provider(
         ([SAID, GOOD], None, "ok", None),
         ([SAID, GOOD], Exit(1, stderr=" oh \n"), "ok", "exit status 1: oh"),
         ([GOOD], None, "empty", "the agent ended without saying anything"),
-        ([GOOD], Exit(signal=9), "empty", "killed by signal 9"),
+        ([GOOD], Exit(signal=9), "empty", KILLED),
         ([SAID, up.Result(is_error=True, reason="no")], Exit(1), "error", "no"),
         ([SAID, up.Result(is_error=True)], Exit(1), "error", "exit status 1"),
         ([SAID, up.Result(stop_reason="length")], Exit(0), "error", "the model stopped at its output limit"),
@@ -80,8 +80,12 @@ def test_a_quota_that_is_used_up_is_told_by_the_words_of_its_provider(
         ([up.Notice("error", "no key", "error")], Exit(1), "error", "no key"),
         ([up.Notice("error", "no key", "error"), SAID], None, "cut_off", "the stream ended before the agent did"),
         ([up.Notice("error", "hm", "error", "c1")], None, "cut_off", "the stream ended before the agent did"),
-        ([up.Notice("error", "no key", "error")], Exit(signal=9), "cut_off", "killed by signal 9"),
+        ([up.Notice("error", "no key", "error")], Exit(signal=9), "cut_off", KILLED),
         ([SAID], Exit(2), "error", "exit status 2"),
+        ([SAID], Exit(137, stderr="fatal: no\n"), "error", f"exit status 137 ({KILLED}): fatal: no"),
+        ([SAID], Exit(127), "error", "exit status 127 (its program was not found)"),
+        ([SAID], Exit(126), "error", "exit status 126 (its program cannot be executed)"),
+        ([SAID], Exit(signal=11), "cut_off", "killed by signal 11"),
         ([SAID], Exit(0), "cut_off", "exit status 0 without an answer"),
         ([SAID], Exit(0, stderr="bye\n"), "cut_off", "exit status 0 without an answer: bye"),
         ([], None, "empty", "the agent printed no event"),

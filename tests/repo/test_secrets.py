@@ -16,9 +16,9 @@ from penstock.repo.commit import MAX_SUBJECT_CHARS, Stamp, commit_tree, run_hook
 from penstock.repo.held import MAX_FILE_BYTES, MAX_NEW_FILES
 from penstock.repo.repository import Author
 from penstock.repo.result import save_result
-from penstock.repo.secrets import is_secret_name, redacted, secrets_in
 from penstock.repo.staging import stage
 from penstock.repo.trees import status_of
+from penstock.run.secrets import is_secret_name, redacted, secrets_in
 
 TOKEN = "ghp_" + "0123456789abcdefghijABCDEFGHIJ456789"
 STAMP = Stamp(Author("Uma User", "uma@example.org"), 1_700_000_000)

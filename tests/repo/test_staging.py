@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.repo.held import MAX_FILE_BYTES, MAX_NEW_FILES, held_by_name, held_directories, is_allowed
-from penstock.repo.secrets import secrets_in
 from penstock.repo.staging import changes, stage
 from penstock.repo.tree import Tree
+from penstock.run.secrets import secrets_in
 
 KEY = "AKIA" + "ABCDEFGHIJKLMNOP"
 """A key as AWS makes them; it is joined here, so that no scanner finds it in this file."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from penstock.core.normalizer.outcome import KILLED
 from penstock.events import Event, RunEnded
 from penstock.run.lifecycle import Action, Fact, Lifecycle, Limits, State, Trigger
 from penstock.run.limits import Budget, Spending
@@ -289,7 +290,7 @@ ENDS_BY_ITSELF = [
         "1 KILL, 1 end",
         -9,
         "cut_off",
-        "killed by signal 9",
+        KILLED,
     ),
     Row(
         "answers twice",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.errors import UsageError
 from penstock.repo.git import LONG_SECONDS, Git
-from penstock.repo.secrets import redacted, secrets_in
+from penstock.run.secrets import redacted, secrets_in
 
 
 def commit_document(path: Path, agent: str) -> str:

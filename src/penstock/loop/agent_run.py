@@ -14,9 +14,9 @@ from penstock.events import Event, QuestionAsked, RunEnded, RunStarted, ToolCall
 from penstock.loop.steps import MAX_REPLY_CHARS, MAX_SUMMARY_CHARS, AgentEnded, RunAgent
 from penstock.loop.tasks import open_tasks
 from penstock.loop.verdict import better_of, verdict_of
-from penstock.repo.secrets import redacted
 from penstock.run.replay import find, replay
 from penstock.run.run import Run
+from penstock.run.secrets import redacted
 from penstock.stream import Stream
 
 POLL_SECONDS = 0.25

@@ -23,9 +23,9 @@ from penstock.loop.steps import RunAgent, RunCheck
 from penstock.repo.git import LONG_SECONDS
 from penstock.repo.refs import free_branch
 from penstock.repo.repository import Repository
-from penstock.repo.secrets import redacted
 from penstock.run.history import now_ms
 from penstock.run.inside import marks
+from penstock.run.secrets import redacted
 
 FOLDER = "loops"
 

@@ -13,8 +13,8 @@ import msgspec
 
 from penstock.repo.git import LONG_SECONDS, Git
 from penstock.repo.repository import Author
-from penstock.repo.secrets import redacted
 from penstock.repo.tree import Tree
+from penstock.run.secrets import redacted
 
 HOOK_FAILED = range(1, 128)
 """Exit statuses with which a hook rejects a commit; git itself fails with 128 and above."""

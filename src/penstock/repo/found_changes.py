@@ -324,7 +324,7 @@ def _kind(path: str, before: _Look, after: _Look) -> ChangeKind:
 
 def _shown(change: Change, path: str) -> Change:
     """Return a change with an absolute path, which is text, and without lines that have a secret."""
-    from penstock.repo.secrets import is_secret_name, secrets_in  # its patterns are slow to load
+    from penstock.run.secrets import is_secret_name, secrets_in  # its patterns are slow to load
 
     is_secret = is_secret_name(path) or bool(change.diff and secrets_in(change.diff.encode("utf-8", "replace")))
     text = os.fsencode(path).decode("utf-8", "replace")

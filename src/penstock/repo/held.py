@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from penstock.repo.secrets import is_secret_name, secrets_in
+from penstock.run.secrets import is_secret_name, secrets_in
 
 MAX_FILE_BYTES = 5 * 1024 * 1024
 """Maximum bytes of a file that is committed without a question; larger files are mostly builds, dumps and videos."""

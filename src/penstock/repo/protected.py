@@ -26,7 +26,7 @@ from penstock.repo.git_files import SAMPLE, file_differences, put_pipes_aside, r
 from penstock.repo.place import identity_of
 from penstock.repo.refs import set_ref
 from penstock.repo.repository import Repository
-from penstock.repo.secrets import redacted
+from penstock.run.secrets import redacted
 
 LEFT_OUT_REFS = ("refs/penstock/", "refs/heads/penstock/", "refs/remotes/")
 """Prefixes of the refs that are not compared: Penstock itself moves those of the first two, and a fetch moves or

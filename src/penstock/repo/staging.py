@@ -23,7 +23,7 @@ from penstock.repo.held import (
     is_allowed,
     junk_of,
 )
-from penstock.repo.secrets import secrets_in
+from penstock.run.secrets import secrets_in
 
 MAX_SCANNED_BYTES = 64 * 1024 * 1024
 """Number of bytes at the beginning of a file that are searched for secrets. Larger files are those that were as large

@@ -181,8 +181,15 @@ class Supervisor:
 
     @property
     def stderr(self) -> str:
-        """Last lines that the agent wrote to stderr."""
-        lines = [line for line in self._stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+        """Last lines that the agent wrote to stderr, with a note in place of each secret."""
+        text = self._stderr.decode("utf-8", "replace")
+        if not text.strip():
+            return ""
+        from penstock.run.secrets import redacted_output, secrets_of  # its patterns are slow to load
+
+        known = secrets_of(self._launch.env) | dict.fromkeys(self._launch.secrets, "a value of the MCP configuration")
+        shown = redacted_output(text, known)  # before it is cut, since half of a secret would not be recognised
+        lines = [line for line in shown.splitlines() if line.strip()]
         return "\n".join(lines[-STDERR_LINES:])[-STDERR_CHARS:]
 
     def _spending(self) -> Spending | None:

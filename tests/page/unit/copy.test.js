@@ -51,10 +51,7 @@ test("a turn that failed says the cause, and until when a limit lasts", () => {
   const text = outcomeText({ ...failed, cause: "usage_limit", resets_at: today });
   assert.match(text, /^The usage limit is reached until (23:59|11:59).*: 429 quota$/);
   assert.equal(outcomeText({ outcome: "error", cause: "agent" }), "It failed.");
-  const killed = outcomeText({ outcome: "error", reason: "exit status 137: fatal: no" });
-  assert.equal(killed, "It failed: exit status 137 (it was killed, as when the memory is full): fatal: no");
   assert.equal(outcomeText({ outcome: "error", reason: "exit status 1: no" }), "It failed: exit status 1: no");
-  assert.equal(outcomeText({ outcome: "error", reason: "exit status 1375" }), "It failed: exit status 1375");
 });
 
 test("a time to come has its day, unless that is today", () => {

@@ -22,6 +22,7 @@ import msgspec
 import pytest
 from waiting import until
 
+from penstock.core.normalizer.outcome import KILLED
 from penstock.errors import AgentFailed, UsageError
 from penstock.events import Delta, Event, Replied
 from penstock.run.lifecycle import Fact, Limits, State
@@ -108,6 +109,18 @@ def test_the_last_stderr_is_read(place: Place, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(AgentFailed) as caught:
         list(place.agent("exits_1").send_streaming("hi"))
     assert caught.value.stderr == "it is no good"
+
+
+def test_a_failure_shows_no_secret(place: Place) -> None:
+    """A key and a value of the environment on stderr are in no reason, whole or cut; the exit status is explained."""
+    key, value = "sk-ant-" + "a1B2c3D4e5" * 6, "correct horse battery"
+    with pytest.raises(AgentFailed) as caught:
+        list(place.agent("leaks", key, env={"ACME_TOKEN": value}).send_streaming("hi"))
+    error = caught.value
+    for shown in (str(error), str(error.reason), error.stderr):
+        assert shown.endswith("fatal: secret [removed: a key of Anthropic] [removed: the value of ACME_TOKEN]")
+        assert not any(secret[at : at + 8] in shown for secret in (key, value) for at in range(len(secret) - 7))
+    assert str(error.reason).startswith(f"exit status 137 ({KILLED}): ")
 
 
 def test_a_block_that_is_left_early(place: Place, short: Limits) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from waiting import until
 
+from penstock.core.normalizer.outcome import KILLED
 from penstock.errors import TransportError
 from penstock.events import RunEnded
 from penstock.run.process import Process, marked
@@ -70,7 +71,7 @@ def test_the_guard_is_killed(place: Place, mode: str) -> None:
         events = list(run)
     ended = place.whole(run, events)
     assert run.exit_status == -signal.SIGKILL
-    assert (ended.outcome, ended.reason) == (("ok" if mode == "works" else "cut_off"), "killed by signal 9")
+    assert (ended.outcome, ended.reason) == (("ok" if mode == "works" else "cut_off"), KILLED)
 
 
 def test_the_guard_stands_still(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

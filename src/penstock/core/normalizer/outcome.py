@@ -20,6 +20,21 @@ OUTPUT_LIMIT = "the model stopped at its output limit"
 CONTEXT_LIMIT = "the model stopped at the limit of its context"
 
 
+SIGKILL = 9
+KILLED = "killed by signal 9, as when the memory is full"
+
+_STATUSES = {
+    126: "its program cannot be executed",
+    127: "its program was not found",
+    130: "it was interrupted",
+    134: "it crashed",
+    137: KILLED,
+    139: "it crashed",
+    143: "it was ended from outside",
+}
+"""Meanings that shells give to exit statuses."""
+
+
 class Defect(msgspec.Struct, frozen=True):
     """Something that went wrong in a run, as far as it is known."""
 
@@ -68,7 +83,11 @@ class Exit(msgspec.Struct, frozen=True):
             return None
         if self.why:
             return self.why  # this is the reason; the agent's stderr is not
-        how = f"killed by signal {self.signal}" if self.signal else f"exit status {self.code}"
+        if self.signal:
+            how = KILLED if self.signal == SIGKILL else f"killed by signal {self.signal}"
+        else:
+            meaning = _STATUSES.get(self.code or 0)
+            how = f"exit status {self.code}" + (f" ({meaning})" if meaning else "")
         return f"{how}: {stderr}" if (stderr := _failure_in(self.stderr)) else how
 
     @property

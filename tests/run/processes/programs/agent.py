@@ -239,6 +239,11 @@ def main(mode: str, value: str = "") -> None:  # noqa: C901, PLR0912, PLR0915 - 
             text(SAID)
             sys.stderr.write("it is no good\n")
             sys.exit(1)
+        case "leaks":
+            text(SAID)
+            sys.stderr.write(f"{value}\n" * 2000 + f"{value} {'x' * 1865}\n")  # the last 2000 characters begin in it
+            sys.stderr.write(f"fatal: secret {value} {os.environ['ACME_TOKEN']}\n")
+            sys.exit(137)
         case "closes_stdout":
             text(SAID)
             os.close(1)

@@ -96,29 +96,6 @@ const CAUSES = {
   budget: "The budget is used up",
 };
 
-const STATUS = /^exit status (\d+)(?=:|$)/;
-
-/** @type {Record<string, string>} What the exit status of a program means to a shell. */
-const STATUSES = {
-  126: "its program cannot be run",
-  127: "its program was not found",
-  130: "it was interrupted",
-  134: "it crashed",
-  137: "it was killed, as when the memory is full",
-  139: "it crashed",
-  143: "it was ended from outside",
-};
-
-/**
- * A reason with the meaning of the exit status at its beginning, if it has one. What follows is the last line of what
- * the agent wrote as errors.
- *
- * @param {string} reason
- */
-function explained(reason) {
-  return reason.replace(STATUS, (found, status) => (STATUSES[status] ? `${found} (${STATUSES[status]})` : found));
-}
-
 /**
  * How a turn ended, if it did not end well; "" if it did. One that never began was taken back.
  *
@@ -127,7 +104,7 @@ function explained(reason) {
 export function outcomeText(turn) {
   const { outcome, reason, cause, resets_at: resets, began_at: began } = turn;
   if (atLimit(turn)) return "It stopped at the model's output limit.";
-  const why = explained(oneLine(reason));
+  const why = oneLine(reason);
   const because = why ? `: ${why}` : ".";
   const until = typeof resets === "number" ? ` until ${dayAndClock(resets)}` : "";
   switch (outcome) {

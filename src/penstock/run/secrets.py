@@ -1,13 +1,15 @@
-"""Table of secrets: names of files that hold them, and patterns of keys, tokens and passwords. Pure.
+"""Table of secrets: names of files and variables that hold them, and patterns of keys, tokens and passwords. Pure.
 
-The same table applies to contents of files, their names, targets of links, and messages of commits.
+The same table applies to contents of files, their names, targets of links, messages of commits, and what an agent
+writes to stderr. What is committed is judged strictly, so that no work is held back for an ordinary word. What is only
+shown is judged by more patterns: a part that was removed in error costs little there.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -160,6 +162,52 @@ SECRET_KINDS = (
 """Kinds of secrets. Most begin with a mark of their service, and are found anywhere. A password in a URL counts unless
 it is a variable, very short, or a word such as `password`."""
 
+SHOWN_KINDS = (
+    _kind(
+        "a private key",
+        "PRIVATE KEY",
+        rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:(?!-----)[\s\S])*(?:-----END [A-Z0-9 ]{1,60}-----)?",
+    ),
+    # Neither the end of a word, nor a type of keys of OpenSSH.
+    _kind("a key", "sk-", rb"(?<![A-Za-z0-9_-])sk-(?!ssh-|ecdsa-)(?=[A-Za-z_-]{0,100}[0-9])[A-Za-z0-9_-]{6,}"),
+    _kind("a token", "eyJ", _LEFT + rb"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
+    _kind(
+        "a token",
+        "earer|EARER|asic|ASIC",
+        rb"(?<![A-Za-z0-9])(?i:bearer|basic) {1,3}(?=[A-Za-z._~+/-]{0,100}[0-9])[A-Za-z0-9._~+/-]{12,}={0,2}",
+    ),
+    _kind(
+        "a password",
+        "=|:",
+        rb"(?i)(?<![a-z])(?<!unexpected )(?<!invalid )(?:[a-z0-9]{1,30}[_-]){0,4}"
+        rb"(?:api_?key|access_?key|secret_?key|private_?key|token|secret|password|passwd|passphrase)"
+        rb"[\"']?(?:=| ?: ?)[\"']?"
+        rb"(?=[a-z_+/.~!@#%^*-]{0,100}[0-9])(?=[0-9_+/.~!@#%^*-]{0,100}[a-z])"
+        rb"(?P<password>[a-z0-9_+/.~!@#%^*-]{8,}={0,2})",
+    ),
+)
+"""Kinds of secrets that are recognised in output beside the others: a whole private key, shorter keys, tokens that say
+nothing of their service, and what is assigned to a name such as `password` and has letters and digits."""
+
+MIN_SECRET_CHARS = 8
+"""Characters of the shortest value that is removed from a text: a shorter one also occurs in ordinary words."""
+
+_Place = tuple[int, int, str]
+"""Beginning and end of a secret in a text, and what it is."""
+
+_COLOUR = re.compile(rb"\x1b\[[0-9;:]*[A-Za-z]")
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SECRET_WORDS = frozenset(
+    ("KEY", "KEYS", "AUTH", "CREDENTIAL", "CREDENTIALS", "COOKIE", "COOKIES", "PASS", "PAT", "PWD")
+)
+_SECRET_ENDS = ("APIKEY", "ACCESSKEY", "SECRETKEY", "TOKEN", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASSPHRASE")
+_PUBLIC_ENDS = frozenset((
+    *("FILE", "PATH", "DIR", "HOME", "SOCK", "SOCKET", "URL", "URI", "HOST", "PORT", "NAME", "USER", "EMAIL", "ID"),
+    *("TYPE", "METHOD", "MODE", "LIMIT", "TTL", "TIMEOUT", "ENABLED", "PROGRAM", "HELPER", "ENDPOINT", "ISSUER"),
+    *("DOMAIN", "REGION", "AUDIENCE", "SCOPE", "PROVIDER"),
+))  # fmt: skip
+"""Last words of names of variables that say where a secret is, or something else about it."""
+
 
 def is_secret_name(path: str) -> bool:
     """Return whether a file's name is that of a file with secrets."""
@@ -170,25 +218,82 @@ def is_secret_name(path: str) -> bool:
     return any(fnmatchcase(path, f"*/{shape}") if "/" in shape else fnmatchcase(name, shape) for shape in SECRET_NAMES)
 
 
+def is_secret_variable(name: str) -> bool:
+    """Return whether the value of an environment variable with this name is a secret."""
+    words = [word.upper() for word in _WORDS.findall(name)]
+    if len(words) < 2 and name.upper() in ("PWD", "KEY", "KEYS", "PASS", "PAT"):
+        return False
+    if not words or words[-1] in _PUBLIC_ENDS:
+        return False
+    return any(word in _SECRET_WORDS or word.endswith(_SECRET_ENDS) for word in words)
+
+
+def secrets_of(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the secrets among the values of environment variables, and for each what it is: `the value of NAME`.
+
+    Each line of a value that has several is one.
+    """
+    return {
+        line.strip(): f"the value of {name}"
+        for name, value in env.items()
+        if is_secret_variable(name)
+        for line in (value, *value.splitlines())
+        if len(line.strip()) >= MIN_SECRET_CHARS
+    }
+
+
 def secrets_in(content: bytes) -> dict[bytes, str]:
     """Return the secrets in a text, with the names of their kinds; UTF-16 and UTF-32 are read as well."""
-    return {found.group(): name for name, found in _found(_as_utf8(content))}
+    return {found.group(): name for name, found in _matches(_as_utf8(content), SECRET_KINDS)}
 
 
 def redacted(text: str) -> str:
     """Return a text in which each secret is replaced by a note."""
     data = text.encode("utf-8", "surrogatepass")
-    for secret, name in secrets_in(data).items():
-        data = data.replace(secret, f"[removed: {name}]".encode())
-    return data.decode("utf-8", "surrogatepass")
+    return _without(text, data, _places(data, secrets_in(data)))
 
 
-def _found(content: bytes) -> Iterator[tuple[str, re.Match[bytes]]]:
-    for kind in SECRET_KINDS:
+def redacted_output(text: str, known: Mapping[str, str]) -> str:
+    """Return the output of a program in which each secret is replaced by a note; `known`: secrets and what each is.
+
+    A text without any is returned as it is. Keys are recognised in colours too. They have to be whole: the caller cuts
+    the text afterwards.
+    """
+    data = text.encode("utf-8", "surrogatepass")
+    plain = _COLOUR.sub(lambda found: b" " * len(found.group()), data)  # its last letter is no part of a key behind it
+    places = [(found.start(), found.end(), name) for name, found in _matches(plain, (*SECRET_KINDS, *SHOWN_KINDS))]
+    places += _places(data, {secret.encode("utf-8", "surrogatepass"): name for secret, name in known.items()})
+    return _without(text, data, places)
+
+
+def _matches(content: bytes, kinds: Iterable[SecretKind]) -> Iterator[tuple[str, re.Match[bytes]]]:
+    """Yield the secrets of these kinds in a text, each after the name of its kind."""
+    for kind in kinds:
         if any(mark in content for mark in kind.marks):
             for found in kind.pattern.finditer(content):
                 if "password" not in kind.pattern.groupindex or not _PLACEHOLDER.fullmatch(found["password"]):
                     yield kind.name, found
+
+
+def _places(data: bytes, secrets: Mapping[bytes, str]) -> list[_Place]:
+    """Return all places of these secrets."""
+    return [
+        (found.start(), found.end(), name)
+        for secret, name in secrets.items()
+        for found in re.finditer(re.escape(secret), data)
+    ]
+
+
+def _without(text: str, data: bytes, places: list[_Place]) -> str:
+    """Return a text, also given as UTF-8, with a note in place of each secret. Several that overlap get one."""
+    if not places:
+        return text
+    pieces, at = [], 0
+    for start, end, name in sorted(places, key=lambda place: place[0]):  # the most precise kinds come first
+        if start >= at:
+            pieces += [data[at:start], f"[removed: {name}]".encode()]
+        at = max(at, end)
+    return b"".join([*pieces, data[at:]]).decode("utf-8", "surrogatepass")
 
 
 def _as_utf8(content: bytes) -> bytes:
