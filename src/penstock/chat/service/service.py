@@ -368,7 +368,7 @@ class Service:
         self.agents.check_effort(place.agent, effort)
         self._require_open()
         check_max_chats(len(self._chats), self.limits.max_chats)
-        if id is not None and self._chats.get(chat_id_of(id)) is not None:
+        if id is not None and self._chats.is_taken(chat_id_of(id)):
             raise Conflicting("there is a chat with this id")
         row = ChatRow(
             id=uuid.uuid4().hex if id is None else id,

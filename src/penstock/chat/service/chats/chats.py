@@ -32,15 +32,21 @@ class Chats:
         self._shared = shared
         self._start = start
         self._chats: dict[str, Chat] = {}
+        self._creating: set[str] = set()
+        """Ids of the chats that the store does not have yet. Nobody sees them, but their ids and places are taken."""
 
     def __len__(self) -> int:
-        return len(self._chats)
+        return len(self._chats.keys() | self._creating)
 
     def __iter__(self) -> Iterator[Chat]:
         return iter([*self._chats.values()])
 
     def __contains__(self, id: str) -> bool:
         return id in self._chats
+
+    def is_taken(self, id: str) -> bool:
+        """Return whether there is a chat of this id, or one that is being created."""
+        return id in self._chats or id in self._creating
 
     def get(self, id: str) -> Chat | None:
         """Return a chat; None if there is none of this id."""
@@ -83,17 +89,20 @@ class Chats:
                 raise error
 
     async def create(self, row: ChatRow) -> Chat:
-        """Create a chat.
+        """Create a chat. It is here once the store has it.
 
         Raises:
+            UsageError: the store has a chat with this id.
             StoreFailed: it cannot be kept.
         """
-        chat = self._chats[row.id] = Chat(row, self._shared)
+        self._creating.add(row.id)
         try:
             await self._shared.store.create_chat(row)
-        except BaseException:
-            del self._chats[row.id]
-            raise
+        finally:
+            self._creating.discard(row.id)
+        chat = self._chats.get(row.id)
+        if chat is None:  # otherwise a notification of the store came first
+            chat = self._chats[row.id] = Chat(row, self._shared)
         self._shared.note(row.id)
         return chat
 

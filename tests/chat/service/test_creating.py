@@ -1,0 +1,132 @@
+"""A chat is in the list once the store has it, at one node and at several; its id and place are taken before."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+from waiting import until_true
+
+from penstock.chat.errors import Conflicting, NoSuchChat, TooMany
+from penstock.chat.service.limits import ServiceLimits
+from penstock.chat.service.nodes import ThisNode
+from penstock.chat.store.protocol import StoreFailed
+from penstock.chat.store.rows import ChatRow
+
+if TYPE_CHECKING:
+    from chat.service.conftest import Home
+    from penstock.chat.store.sqlite import SqliteStore
+
+ID, OTHER = "a" * 32, "b" * 32
+
+
+class SlowCreation:
+    """The creation of a chat in a store that waits, before it has the chat or before it says so."""
+
+    def __init__(self, store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._create = store.create_chat
+        self.says_late = False
+        self.fails = False
+        self.reached = asyncio.Event()
+        self.may_end = asyncio.Event()
+        monkeypatch.setattr(store, "create_chat", self._created)
+
+    async def _created(self, row: ChatRow) -> None:
+        if self.says_late:
+            await self._create(row)
+        self.reached.set()
+        await self.may_end.wait()
+        if self.fails:
+            raise StoreFailed("the disk is full")
+        if not self.says_late:
+            await self._create(row)
+
+
+def test_a_chat_is_listed_once_it_is_stored(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the store has no chat yet, nobody sees it, and no other chat gets its id or its place."""
+
+    async def use() -> None:
+        async with home.store() as store:
+            service = await home.open(store, limits=ServiceLimits(max_chats=1))
+            slow = SlowCreation(store, monkeypatch)
+            changed: list[str] = []
+            service.chat_list.watch(changed.append)
+            making = asyncio.create_task(service.create(id=ID))
+            await slow.reached.wait()
+            assert (service.chat_list.all(), service.chat_list.ids(), changed) == ([], set(), [])
+            with pytest.raises(NoSuchChat):
+                await service.turns(ID)
+            with pytest.raises(NoSuchChat):
+                await service.prompt(ID, "1")
+            with pytest.raises(TooMany):
+                await service.create(id=OTHER)
+            slow.may_end.set()
+            made = await making
+            assert (made.id, service.chat_list.ids(), changed) == (ID, {ID}, [ID])
+            assert (await service.turns(ID))[0] == []
+            await service.close()
+
+    asyncio.run(use())
+
+
+def test_an_id_is_taken_before_its_chat_is_stored(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two requests for one id at the same time one gets the chat, and the other one is told so."""
+
+    async def use() -> None:
+        async with home.store() as store:
+            service = await home.open(store)
+            slow = SlowCreation(store, monkeypatch)
+            making = asyncio.create_task(service.create(id=ID))
+            await slow.reached.wait()
+            with pytest.raises(Conflicting):
+                await service.create(id=ID)
+            slow.may_end.set()
+            assert (await making).id == ID
+            await service.close()
+
+    asyncio.run(use())
+
+
+def test_a_chat_that_cannot_be_stored_leaves_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failure no list has the chat, and its id and its place are free."""
+
+    async def use() -> None:
+        async with home.store() as store:
+            service = await home.open(store, limits=ServiceLimits(max_chats=1))
+            slow = SlowCreation(store, monkeypatch)
+            changed: list[str] = []
+            service.chat_list.watch(changed.append)
+            slow.fails = True
+            slow.may_end.set()
+            with pytest.raises(StoreFailed):
+                await service.create(id=ID)
+            assert (service.chat_list.all(), changed) == ([], [])
+            slow.fails = False
+            assert (await service.create(id=ID)).id == ID
+            await service.close()
+
+    asyncio.run(use())
+
+
+def test_a_chat_that_the_store_reports_first_is_one_chat(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At several nodes the notification of a new chat may come before the end of its creation: it is the same chat."""
+
+    async def use() -> None:
+        async with home.store() as store:
+            here = ThisNode(name="a", by_jobs=True, incarnation=uuid.uuid4())
+            service = await home.open(store, this_node=here)
+            slow = SlowCreation(store, monkeypatch)
+            slow.says_late = True
+            making = asyncio.create_task(service.create(id=ID))
+            await slow.reached.wait()
+            await until_true(lambda: service.chat_list.ids() == {ID})
+            listed = service._chats.require(ID)
+            await service.prompt(ID, "1")
+            slow.may_end.set()
+            assert (await making).turns == 1
+            assert service._chats.require(ID) is listed
+            await service.close()
+
+    asyncio.run(use())
