@@ -109,14 +109,23 @@ function placeOf(it) {
  * @returns {Group[]}
  */
 function named(groups) {
-  const parts = groups.map(([key]) => key.split("/").filter(Boolean));
-  const end = (/** @type {number} */ i, /** @type {number} */ length) => parts[i].slice(-length).join("/");
+  const ends = groups.map(([key]) => endsOf(key));
+  /** @type {Map<string, number>} How many paths have an end. */
+  const counts = new Map();
+  for (const end of ends.flat()) counts.set(end, (counts.get(end) ?? 0) + 1);
   return groups.map(([path, items], i) => {
-    const isOwn = (/** @type {number} */ length) =>
-      groups.every((_, k) => k === i || end(k, length) !== end(i, length));
-    const length = parts[i].findIndex((_, index) => isOwn(index + 1)) + 1;
-    return { name: length ? end(i, length) : path, path, items };
+    return { name: ends[i].find((end) => counts.get(end) === 1) ?? path, path, items };
   });
+}
+
+/**
+ * The ends of a path: its last part, its last two parts, and so on.
+ *
+ * @param {string} path
+ */
+function endsOf(path) {
+  const parts = path.split("/").filter(Boolean);
+  return parts.map((_, i) => parts.slice(-1 - i).join("/"));
 }
 
 const LIST = "penstock.list"; // how this browser shows the list
