@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 
-from chatpage import filling
+from chatpage import cast, filling
 from chatpage.device import Device
 from chatpage.proxy import Proxy
 from chatpage.server import Server
@@ -88,6 +89,63 @@ def test_a_reply_of_200_kb_costs_bytes_linear_in_its_length(
     assert size > 200_000
     assert words(thread.words(1)) == words(turn["message"])
     assert 2 * size < proxy.down["/api/events"] < 2.4 * size
+
+
+# --- a large table ---
+
+COLUMNS, ROWS = 60, 120
+WATCH_ROWS = """() => {
+    window.rowsGone = 0;
+    window.rowsCame = 0;
+    new MutationObserver((changes) => {
+        const rows = (nodes) => [...nodes].reduce(
+            (sum, node) => sum + (node.matches?.(".turn tr") ? 1 : node.querySelectorAll?.("tbody tr").length ?? 0), 0);
+        const came = changes.reduce((sum, { addedNodes }) => sum + rows(addedNodes), 0);
+        window.rowsGone += changes.reduce((sum, { removedNodes }) => sum + rows(removedNodes), 0);
+        window.rowsCame += came > 0 ? 1 : 0;
+    }).observe(document, { childList: true, subtree: true });
+}"""
+"""Counts the rows of tables that were removed, and how often rows were added."""
+
+
+def large_table() -> str:
+    """A table of 7,200 cells, and a line behind it."""
+    lines = ["| " + " | ".join(f"c{column}" for column in range(COLUMNS)) + " |", "|" + "---|" * COLUMNS]
+    lines += ["| " + " | ".join(f"v{row} {column}" for column in range(COLUMNS)) + " |" for row in range(ROWS)]
+    return "\n".join([*lines, "", "END-OF-TABLE"])
+
+
+def test_a_large_table_is_drawn_in_slices(
+    own_server: Callable[..., Server], devices: Callable[..., Device], tmp_path: Path
+) -> None:
+    """Rows are only added, also while it grows; loaded whole, it is the same in several tasks, is found and copied."""
+    agent = cast.agent("table", "claude", cast.reworded(tmp_path / "table", large_table()), 4)
+    server = own_server(config=lambda folder: cast.config(folder / "penstock.toml", more=[agent]))
+    thread = Thread(devices(), server).enter(server.chat("table"))
+    thread.page.evaluate(WATCH_ROWS)
+    thread.ask("show the table")
+    thread.drawn()
+    cells = thread.reply(1).locator("td")
+    expect(cells).to_have_count(COLUMNS * ROWS)
+    assert thread.page.evaluate("() => window.rowsGone") == 0
+    grown = thread.reply(1).evaluate("element => element.innerHTML")
+    thread.page.add_init_script(f"({WATCH_ROWS})()")
+    thread.page.reload()
+    thread.ready()
+    expect(cells).to_have_count(COLUMNS * ROWS)
+    expect(thread.reply(1)).to_contain_text("END-OF-TABLE")
+    assert thread.reply(1).evaluate("element => element.innerHTML") == grown
+    assert thread.page.evaluate("() => [window.rowsGone, window.rowsCame > 1]") == [0, True]
+    copied = thread.reply(1).evaluate(
+        """element => {
+            getSelection().selectAllChildren(element.querySelector("table"));
+            return getSelection().toString();
+        }"""
+    )
+    assert [line.split("\t")[-1].strip() for line in copied.strip().splitlines()[1:]] == [
+        f"v{row} {COLUMNS - 1}" for row in range(ROWS)
+    ]
+    assert thread.page.evaluate(f"() => getSelection().removeAllRanges() ?? window.find('v{ROWS - 1} {COLUMNS - 1}')")
 
 
 # --- Markdown that grows ---

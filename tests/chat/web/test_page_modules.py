@@ -24,7 +24,7 @@ UNITS = ROOT / "tests" / "page" / "unit"
 NODE = shutil.which("node")
 SLOW = {"lists in a line"}
 """Replies that are parsed in a soak alone: this one takes longer than all others, and one of numbers nests as deep."""
-NEED_PACKAGES = {"export.test.js", "markdown.test.js", "parser.test.js", "state.test.js"}
+NEED_PACKAGES = {"export.test.js", "markdown.test.js", "parser.test.js", "state.test.js", "tables.test.js"}
 
 
 def module(name: str, path: Path) -> ModuleType:

@@ -79,7 +79,7 @@ export function drawPlain(node, text) {
  * @param {PictureUrl | null} pictureUrl
  * @returns {DocumentFragment}
  */
-function build(html, pictureUrl) {
+export function build(html, pictureUrl) {
   const made = sanitizer.sanitize(html, PURE);
   if (pictureUrl) addFiles(made, pictureUrl);
   for (const note of /** @type {NodeListOf<HTMLElement>} */ (made.querySelectorAll("[data-note]"))) {
@@ -255,15 +255,30 @@ export function listenForPlaces(root, openFile = () => {}) {
  */
 function patch(old, fresh) {
   const [before, after] = [[...old.childNodes], [...fresh.childNodes]];
-  after.forEach((node, i) => {
-    const current = before[i];
-    if (!current) old.append(node);
-    else if (same(current, node) || current.isEqualNode(node)) return;
-    else if (current instanceof Text && node instanceof Text) patchText(current, node.data);
-    else if (alike(current, node)) patch(/** @type {Element} */ (current), node);
-    else current.replaceWith(node);
-  });
+  after.forEach((node, i) => patchChild(old, before[i], node));
   for (const node of before.slice(after.length)) node.remove();
+}
+
+/**
+ * Make a child of an element as `node` is, or add `node`; returns what is there then.
+ *
+ * @param {Node & ParentNode} parent
+ * @param {ChildNode | undefined} current
+ * @param {ChildNode} node
+ */
+export function patchChild(parent, current, node) {
+  if (!current) {
+    parent.append(node);
+    return node;
+  }
+  if (same(current, node) || current.isEqualNode(node)) return current;
+  if (current instanceof Text && node instanceof Text) patchText(current, node.data);
+  else if (alike(current, node)) patch(/** @type {Element} */ (current), node);
+  else {
+    current.replaceWith(node);
+    return node;
+  }
+  return current;
 }
 
 /**

@@ -6,6 +6,7 @@ import { completeMarkdown } from "./complete-markdown.js";
 import { colour } from "./highlight.js";
 import { scan } from "./parser.js";
 import { drop, spread } from "./scheduler.js";
+import { drawTable } from "./tables.js";
 import { harmless } from "../text/format.js";
 
 const WINDOW = 16_384; // characters that are read for blocks at a time
@@ -27,6 +28,7 @@ const PAUSE = 4; // then it pauses so many times as long
  * @property {string | undefined} shown  `raw`, or that completed.
  * @property {number | undefined} links  How many targets of reference links there were when it was drawn.
  * @property {Token | null | undefined} before  The token that is drawn now.
+ * @property {import("./tables.js").Rows} [rows]  What is drawn of it if it is a table.
  * @property {boolean} isSettled
  * @typedef {Omit<NewBlock, "token"> & { token: Token | null } & Drawing} DrawnBlock
  */
@@ -47,7 +49,7 @@ export class Prose {
   #isChecked = true; // what is placed needs no second look
   /** @type {DrawnBlock[]} Those whose text is not shown yet. */
   #undrawn = [];
-  /** @type {Generator<void> | null} It draws, and stops after each block. */
+  /** @type {Generator<void | "large"> | null} It draws, and stops after each block, or a part of a large one. */
   #work = null;
   #pausedUntil = 0;
   /** @type {Timer} */
@@ -94,7 +96,8 @@ export class Prose {
   /** Draw a block; whether there is more to do. */
   step() {
     try {
-      if (this.#work && !this.#work.next().done) return true;
+      const { done = true, value } = this.#work?.next() ?? {};
+      if (!done) return value ?? true;
     } catch (error) {
       // All of the text, as it was written, is better than a part of it.
       reportError(error);
@@ -122,8 +125,9 @@ export class Prose {
     if (isNew) this.#root.replaceChildren();
     // What was whole when it came is drawn from its end: there it is read, and nothing moves when the rest comes.
     yield* this.#forward(isNew && this.#isOver);
-    for (let block = this.#undrawn.pop(); block; block = this.#undrawn.pop()) {
-      this.#draw(block);
+    for (let block = this.#undrawn.at(-1); block; block = this.#undrawn.at(-1)) {
+      yield* this.#draw(block);
+      this.#undrawn.pop(); // only now: who begins anew before its end goes on with it
       yield;
     }
     if (this.#isChecked || !(this.#isOver || this.#source.length < SMALL)) return;
@@ -143,9 +147,9 @@ export class Prose {
       for (const block of read.blocks) {
         const isLast = isEnd && block === read.blocks.at(-1);
         const placed = this.#place(i++, block, isLast && this.#isGrowing);
-        if (!isLast) [this.#placed, this.#at] = [i, block.start + block.raw.length];
         if (isLater) this.#undrawn.push(placed);
-        else if (this.#draw(placed)) yield;
+        else if (yield* this.#draw(placed)) yield;
+        if (!isLast) [this.#placed, this.#at] = [i, block.start + block.raw.length];
       }
       if (isEnd) for (const gone of this.#blocks.splice(i)) gone.node.remove();
       yield;
@@ -237,8 +241,8 @@ export class Prose {
    * @param {boolean} isCompleted
    */
   #place(i, block, isCompleted) {
-    const { node, shown, links, token: before, isSettled = false } = this.#blocks[i] ?? {};
-    const placed = { ...block, isCompleted, shown, links, before, isSettled };
+    const { node, shown, links, token: before, isSettled = false, rows } = this.#blocks[i] ?? {};
+    const placed = { ...block, isCompleted, shown, links, before, isSettled, rows };
     this.#blocks[i] = { ...placed, node: node ?? this.#part(i).appendChild(element("div", "block")) };
     return this.#blocks[i];
   }
@@ -258,19 +262,24 @@ export class Prose {
   }
 
   /**
-   * Draw a block; whether there was anything to do.
+   * Draw a block; whether there was anything to do. A large table takes many steps.
    *
    * @param {DrawnBlock} block
+   * @returns {Generator<void | "large", boolean>}
    */
-  #draw(block) {
+  *#draw(block) {
     const shown = block.isCompleted ? completeMarkdown(block.raw) : block.raw;
     const links = block.raw.includes("[") ? Object.keys(this.#links).length : 0;
     if (block.shown === shown && block.links === links && block.isSettled === !block.isCompleted) return false;
     const began = performance.now();
     if (block.shown !== shown || block.links !== links) {
-      const token = shown === block.raw ? block.token : scan(shown)[0];
-      if (block.shown === undefined || !token || !appendCode(block.node, block.before, token)) {
-        drawBlock(block.node, shown, this.#links, this.#pictureUrl, block.isPlain);
+      if (block.token?.type === "table") yield* this.#drawRows(block, shown, links);
+      else {
+        const token = shown === block.raw ? block.token : scan(shown)[0];
+        if (block.shown === undefined || !token || !appendCode(block.node, block.before, token)) {
+          drawBlock(block.node, shown, this.#links, this.#pictureUrl, block.isPlain);
+        }
+        block.rows = undefined;
       }
     }
     Object.assign(block, { shown, links, isSettled: !block.isCompleted, before: null });
@@ -284,6 +293,23 @@ export class Prose {
     const took = performance.now() - began;
     if (took > COSTLY_MS) this.#pausedUntil = began + took * (1 + PAUSE);
     return true;
+  }
+
+  /**
+   * Draw a table in slices.
+   *
+   * @param {DrawnBlock} block
+   * @param {string} source
+   * @param {number} linkCount
+   */
+  *#drawRows(block, source, linkCount) {
+    const keep = (/** @type {import("./tables.js").Rows} */ rows) => {
+      block.rows = rows;
+    };
+    const how = { links: this.#links, linkCount, pictureUrl: this.#pictureUrl };
+    yield* drawTable(block.node, source, block.rows, keep, how);
+    // The layout of a large table is most of what it costs; it is the last thing before the pause is measured.
+    if (block.isCompleted && (block.rows?.slices.length ?? 0) > 1) block.node.getBoundingClientRect();
   }
 }
 

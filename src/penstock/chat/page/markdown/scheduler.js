@@ -5,8 +5,9 @@ const FIRST_STEPS = 16; // and these in any case: on a slow machine a short repl
 const SLICE_MS = 16; // then as much at a time, which nobody feels
 
 /**
- * @typedef {{ step: (batch: number) => boolean, wait?: () => void }} Job
- *   `step` does a little, and gives whether there is more. `wait`: the rest of it comes in another task.
+ * @typedef {{ step: (batch: number) => boolean | "large", wait?: () => void }} Job
+ *   `step` does a little, and gives whether there is more; "large": more of what takes long, so that the time alone
+ *   decides how much is done at once. `wait`: the rest of it comes in another task.
  */
 /** @type {Job[]} */
 const jobs = [];
@@ -61,7 +62,9 @@ function run(ms, least = 0) {
   batch++;
   const end = performance.now() + ms;
   for (let done = 0, job = jobs.at(-1); job && (done < least || performance.now() < end); done++, job = jobs.at(-1)) {
-    if (!step(job)) drop(job);
+    const more = step(job);
+    if (more === "large") least = 0;
+    if (!more) drop(job);
   }
   for (const job of jobs) job.wait?.();
   next();
