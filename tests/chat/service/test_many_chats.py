@@ -38,6 +38,10 @@ def test_a_list_of_all_chats_is_fast(home: Home) -> None:
                 listed = msgspec.json.encode(service.chat_list.all())
                 assert time.monotonic() - began < LIST_SECONDS
                 assert listed.count(b'"title"') == most
+                asked: list[str] = []
+                page, _ = service.chat_list.page(lambda row: not asked.append(row.id), limit=200)  # type: ignore[func-returns-value]
+                assert len(page) == 200
+                assert len(asked) == 201, "a page walks what is in it, not all chats"
                 with pytest.raises(TooMany, match=rf"there are {most:,} chats already; .*--max-chats"):
                     await service.create()
             finally:

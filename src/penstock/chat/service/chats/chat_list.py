@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 from penstock.chat.history.entries import OWNER
 from penstock.chat.history.frames import TurnView
+from penstock.chat.service.chats.chat_order import Key, key_of
 from penstock.chat.service.chats.chat_view import ChatView, view_of
 from penstock.chat.service.chats.chats import Chats
 from penstock.chat.service.shared import Shared
@@ -38,21 +40,22 @@ class ListedChats:
         return {chat.row.id for chat in self._chats if sees(chat.row)}
 
     def page(
-        self, sees: Sees = everything, *, before: tuple[int, str] | None = None, limit: int, known: str = ""
-    ) -> tuple[list[ChatView], tuple[int, str] | None]:
+        self, sees: Sees = everything, *, before: Key | None = None, limit: int, known: str = ""
+    ) -> tuple[list[ChatView], Key | None]:
         """Return a page of the chats that one who `sees` them may see, and where the next one begins; None: nowhere.
 
         A page has the `limit` chats that were used last, before the time and id in `before`. The first one also has
         those that ask, work or are pinned, and the chat `known`, however old they are; the pages in which they belong
         have them again.
         """
-        place = [((chat.used_at, chat.row.id), chat) for chat in self._chats.newest_first() if sees(chat.row)]
-        rest = [chat for at, chat in place if before is None or at < before]
-        page, left = rest[:limit], rest[limit:]
-        following = (page[-1].used_at, page[-1].row.id) if left else None
-        if before is None:
-            wanted = (it for it in left if it.row.pinned or it.asks or it.state != "idle" or it.row.id == known)
-            page += wanted
+        rest = (chat for chat in self._chats.newest_first(before) if sees(chat.row))
+        page = list(islice(rest, limit))
+        following = key_of(page[-1]) if next(rest, None) is not None else None
+        if before is None and following is not None:
+            shown = {chat.row.id for chat in page}
+            asked_for = self._chats.get(known)
+            wanted = {chat.row.id: chat for chat in [*self._chats.wanted(), *([asked_for] if asked_for else [])]}
+            page += [chat for id, chat in wanted.items() if id not in shown and sees(chat.row)]
         return [view_of(chat, self._this_node) for chat in page], following
 
     def watch(self, call: Callable[[str], None]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.chat.errors import ChatError, NoSuchChat
 from penstock.chat.service.chats.chat import Chat
+from penstock.chat.service.chats.chat_order import ChatOrder, Key
 from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.shared import Shared
 from penstock.chat.store.protocol import News, StoreClosed, StoreFailed, Subscription, UnknownChat
@@ -34,6 +35,8 @@ class Chats:
         self._chats: dict[str, Chat] = {}
         self._creating: set[str] = set()
         """Ids of the chats that the store does not have yet. Nobody sees them, but their ids and places are taken."""
+        self._order = ChatOrder(self._chats)
+        shared.list_watchers.append(self._order.note)
 
     def __len__(self) -> int:
         return len(self._chats.keys() | self._creating)
@@ -63,9 +66,13 @@ class Chats:
             raise NoSuchChat(id)
         return chat
 
-    def newest_first(self) -> list[Chat]:
-        """Return all chats, the one used last first."""
-        return sorted(self, key=lambda chat: (chat.used_at, chat.row.id), reverse=True)
+    def newest_first(self, before: Key | None = None) -> Iterator[Chat]:
+        """Yield the chats, the one used last first: all, or those before one."""
+        return self._order.newest_first(before)
+
+    def wanted(self) -> list[Chat]:
+        """Return the chats that ask, work, wait or are pinned, the one used last first."""
+        return self._order.wanted()
 
     # --- here ---
 
@@ -200,7 +207,10 @@ class Chats:
         """
         if row.id not in self._chats:
             chat = self._chats[row.id] = Chat(row, self._shared)
-            await chat.recover()
+            try:
+                await chat.recover()
+            finally:
+                self._order.note(row.id)
 
     async def _rows(self) -> list[ChatRow]:
         rows: list[ChatRow] = []
