@@ -167,7 +167,7 @@ test("by directory each has its group, named by the end of its path that no othe
 });
 
 test("many directories are named as few are, and one whose path is the end of another by all of its path", () => {
-  const paths = ["/shop", "/srv/shop", "/srv/a/shop", ...Array.from({ length: 3000 }, (_, i) => `/work/${i}/app`)];
+  const paths = ["/shop", "/srv/shop", "/srv/a/shop", ...Array.from({ length: 3000 }, (_, i) => `/home/${i}/app`)];
   const list = paths.map((cwd, i) => chat(`c${i}`, { cwd, used_at: 5000 - i }));
   const names = groupsOf(list, { byDirectory: true }).map(({ name }) => name);
   assert.deepEqual(names.slice(0, 5), ["/shop", "srv/shop", "a/shop", "0/app", "1/app"]);
