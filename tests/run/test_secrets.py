@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from penstock.run.secrets import MIN_SECRET_CHARS, is_secret_variable, redacted_output, secrets_of
 
 if TYPE_CHECKING:
-    from tests.conftest import Recording
+    from conftest import Recording
 
 HEX = "0123456789abcdef"
 LETTERS = string.ascii_letters + string.digits
