@@ -272,6 +272,45 @@ def test_saves_without_an_end(path: Path, state: DocumentState, monkeypatch: pyt
     assert sorted(os.listdir(path.parent)) == ["data", "notes.md"]
 
 
+def test_late_saves_without_an_end(path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that saves after each exchange ends the publish with an error too; the next publish completes it."""
+    number, sleep = iter(range(1_000_000)), time.sleep
+
+    def save_and_sleep(seconds: float) -> None:
+        if seconds == LATE_SECONDS:
+            save(path, f"Hello\n{next(number)}\n")
+        sleep(0 if seconds == LATE_SECONDS else seconds)
+
+    with monkeypatch.context() as context:
+        context.setattr(module, "MAX_ROUNDS", 3)
+        context.setattr(time, "sleep", save_and_sleep)
+        with pytest.raises(PublishError, match=r"do not stop writing.*penstock doc recover"):
+            published(path, state)
+    assert next(number) == 3
+    assert state.pending() is not None
+    publish(path, prepare, state)
+    assert path.read_text() == f"Hello\n2\n{REPLY}"
+
+
+def test_a_document_that_is_empty_for_a_moment(
+    path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editor that empties the file before it writes is waited for, however often the file is read meanwhile."""
+    monkeypatch.setattr(module, "MAX_UNSETTLED_SECONDS", 60)
+    monkeypatch.setattr(module, "MAX_EMPTY_SECONDS", 50)
+    path.write_text("")
+    sleep, looks = time.sleep, iter(range(1_000_000))
+
+    def write_and_sleep(seconds: float) -> None:
+        if seconds == module.SETTLE_SECONDS and next(looks) == 4:
+            path.write_text("Hello\n")
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", write_and_sleep)
+    published(path, state)
+    assert path.read_text() == f"Hello\n{REPLY}"
+
+
 def test_a_document_that_was_deleted(path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reply stays pending, and is published once the document is back."""
     monkeypatch.setattr(module, "MAX_UNSETTLED_SECONDS", 0.01)
