@@ -71,6 +71,7 @@ FOUND: dict[str, Right] = {
     "qwen-0.24.4/background": call(BACK, 5, exit_codes=(None,)),
     # An attempt that the agent threw away stayed in the reply.
     "qwen-0.24.4/goeson": call(GOES_ON, 4),
+    "qwen-0.24.4/cutcalls": call(scenarios.texts("cutcalls")[-1], 3, exit_codes=(None, None)),
     "acp/vibe-maxtok": call(scenarios.texts("maxtok")[0], outcome="error", cause="length"),
     # Errors had no cause.
     "qwen/err400": call(outcome="error", cause="context"),

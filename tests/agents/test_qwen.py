@@ -367,9 +367,9 @@ def test_nasty_characters(char: str) -> None:
     assert end(events) == ("ok", f"a{char}b", None)
 
 
-def retry(*, keeps: bool) -> Line:
+def retry(*, keeps: bool, calls: int = 0) -> Line:
     """The program asks the model again (qwen 0.24.4)."""
-    data = {"reason": "retry", "discardedToolCalls": 0, "preserveText": keeps}
+    data = {"reason": "retry", "discardedToolCalls": calls, "preserveText": keeps}
     return {"type": "system", "subtype": "retry", "parent_tool_use_id": None, "data": data}
 
 
@@ -426,3 +426,17 @@ def test_the_end_of_a_message_waits_for_one_line() -> None:
     stray = api("content_block_delta", index=0, delta={"type": "text_delta", "text": "Stray."})
     assert [event.text for event in of(run(*said, stray), ev.BlockEnded)] == ["One.", "Stray."]
     assert end(run(*said, returned("t", "x"), retry(keeps=False), result("One.")))[1] == ""
+
+
+def test_calls_that_are_taken_back_are_shown_as_not_run() -> None:
+    """A retry after calls: they failed, a notice says why, and neither their text nor their message is in the reply."""
+    skipped = returned("t1", "Skipped because the provider attempt was retried before execution.", is_error=True)
+    first = [begin("a"), *block("a", "text", "I look."), *calls("c", ("t1", "read_file", {"path": "f"})), STOP, skipped]
+    said = [begin("b"), *block("b", "text", "All is seen."), STOP, result("All is seen.")]
+    events = run(INIT, *first, retry(keeps=False, calls=1), *said)
+    assert end(events) == ("ok", "All is seen.", None)
+    assert [(it.is_error, it.complete) for it in of(events, ev.ToolReturned)] == [(True, True)]
+    told = "the agent takes back its text and its calls so far, which were not run, and asks the model again"
+    assert [(it.code, it.text) for it in of(events, ev.Notice)] == [("retry", told)]
+    only = run(INIT, *first, retry(keeps=False, calls=1), result("I look."))
+    assert end(only)[1] == ""

@@ -10,7 +10,7 @@ import gzip
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
@@ -54,6 +54,8 @@ class Request(NamedTuple):
     """The whole request, as JSON."""
     is_whole: bool = True
     """The answer had an end, and with it its tokens; without one it was an error, or broke off."""
+    said: Sequence[scenarios.Piece] = ()
+    """The answer."""
 
     @property
     def prompts(self) -> list[str]:
@@ -127,6 +129,8 @@ class ModelServer:
         rounds = sum(item.who == "call" and before.who != "call" for before, item in pairwise(after))
         if scenario in GO_ON:
             rounds = sum(item.who == "assistant" for item in after)
+        if scenario in AGAIN:
+            rounds = sum(request.scenario == scenario for request in self.requests) % len(told)
         answer = told[min(rounds, len(told) - 1)]
         if answer == [History()]:
             answer = [Say(scenarios.history([name for at in prompts for name in named(asked.items[at])]))]
@@ -139,6 +143,8 @@ class ModelServer:
 
 GO_ON = {"maxtok", "goeson"}
 """Scenarios of answers at the limit of tokens, after which an agent asks for the rest."""
+AGAIN = {"cutcalls"}
+"""Scenarios in which an agent may ask again for the same answer, and gets the next one: one answer a request."""
 
 
 def _beside(items: list[Item]) -> bool:
@@ -294,7 +300,7 @@ class _Handler(BaseHTTPRequestHandler):
         asked = made.read(json.loads(body), self.path)
         scenario, answer = server.answer(asked)
         failure = next((piece for piece in answer if isinstance(piece, Refuse | Break)), None)
-        server.requests.append(Request(asked, scenario, body.decode(), failure is None))
+        server.requests.append(Request(asked, scenario, body.decode(), failure is None, answer))
         speaks = made(asked.model)
         if isinstance(failure, Refuse):
             self._json(failure.status, made.refusal(*failure))

@@ -229,6 +229,11 @@ SCENARIOS: dict[str, list[Answer]] = {
         [Say('Here is the code:\n\n```python\nprint("hel'), Limit()],
         [Say('lo, world")\n```\n\nThat is all. FINAL-REPLY.')],
     ],
+    "cutcalls": [
+        [Say("I look first."), Call("shell", "echo hi && ls"), Limit()],
+        [Say("I look around."), Call("shell", "echo hi && ls")],
+        [Say("All is seen. FINAL-REPLY.")],
+    ],
     "long": [[Say(LONG, 75)]],
     "slow": [[Say(FIRST_HALF), Wait(), Say(SECOND_HALF)]],
     "history": [[History()]],

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from conftest import Recording
 
 
-UNNUMBERED = {"acp/vibe-errstream", "acp/vibe-maxtok", "qwen-0.24.4/goeson"}
+UNNUMBERED = {"acp/vibe-errstream", "acp/vibe-maxtok", "qwen-0.24.4/goeson", "qwen-0.24.4/cutcalls"}
 """Recordings of agents that begin again after an error, or at the limit of tokens, and report no number."""
 
 

@@ -16,7 +16,7 @@ import msgspec
 from penstock.adapter import Command, Request
 from penstock.agents._causes import cause_of_sdk
 from penstock.agents._flags import each, granted, limits, option, path_of, piped
-from penstock.agents._json import as_dict
+from penstock.agents._json import as_bool, as_dict
 from penstock.agents._stream_json import ClaudeLike
 from penstock.agents._stream_json_wire import (
     ApiMessage,
@@ -164,7 +164,9 @@ class Qwen(ClaudeLike):
     def _system(self, event: System) -> Iterator[Update]:
         if event.subtype != "retry":
             yield from super()._system(event)
-        elif as_dict(event.data).get("preserveText") is False:  # else the text goes on in the same message
+            return
+        data = as_dict(event.data)
+        if as_bool(data.get("preserveText")) is False:  # else the text goes on in the same message
             held, self._waiting = self._waiting, ()
             for update in held:
                 if isinstance(update, ModelUsage):  # the attempt was paid for
@@ -172,7 +174,8 @@ class Qwen(ClaudeLike):
                 elif isinstance(update, Notice):
                     yield update
             yield MessageEnd(status="superseded", lane=None)
-            yield Notice("retry", "the agent takes back its text so far and asks the model again")
+            what = "text and its calls so far, which were not run," if data.get("discardedToolCalls") else "text so far"
+            yield Notice("retry", f"the agent takes back its {what} and asks the model again")
 
     def _result(self, event: ResultLine) -> Iterator[Update]:
         for update in super()._result(event):
