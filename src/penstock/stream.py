@@ -11,6 +11,7 @@ import msgspec
 from penstock.adapter import Adapter, Finishing
 from penstock.agents import registry
 from penstock.config.rules import RUN_NUMBER, STRING, SWITCH, Rules, check, instance_of, optional
+from penstock.core import misfits
 from penstock.core.decoding import (
     MAX_NOISE_CHARS,
     Decoded,
@@ -120,7 +121,9 @@ class Stream:
         if not self._normalizer.closed:
             self._normalizer.stamp(at)
             self.health.bytes += len(data)
+            misfits.take()  # of other work in this thread
             self._read(self._framer.feed(data))
+            self.health.count_misfits(misfits.take())
         return self._normalizer.drain()
 
     def apply(self, updates: Iterable[Update], at: int | None = None) -> list[Event]:
@@ -162,6 +165,7 @@ class Stream:
         if not self._normalizer.closed:
             if at is not None:
                 self._normalizer.stamp(at)
+            misfits.take()
             self._ending = True
             self._read(self._framer.close())
             self._ending = False
@@ -172,6 +176,7 @@ class Stream:
             if isinstance(self._adapter, Finishing):
                 for update in self._adapter.finish():
                     self._normalizer.apply(update)
+            self.health.count_misfits(misfits.take())
             if self._is_guessed and _is_foreign(self.health):
                 from penstock.agents.detection import foreign_json
 

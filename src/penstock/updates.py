@@ -58,6 +58,8 @@ class Traits(msgspec.Struct, frozen=True):
     command_status: bool = True
     """The wire reports whether a command succeeded, by its exit status or as an error of the call. Otherwise a command
     has a status only if the result has one of its own."""
+    runs_tools: bool = True
+    """The agent runs the tools that its model calls. Otherwise a call without a result is nothing unusual."""
 
 
 class RunStart(msgspec.Struct, frozen=True):

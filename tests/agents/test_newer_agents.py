@@ -193,12 +193,12 @@ def test_the_checks_find_disagreements() -> None:
     lines.append({"type": "assistant", "message": {"id": "c", "content": [{"type": "text", "text": "This is said."}]}})
     end = {"type": "result", "subtype": "success", "result": "Other words.", "usage": {"input_tokens": 100}}
     _, health = run("claude", [*lines, end])
-    assert health.checks == [
-        "all 2 results of calls are empty",
+    assert health.checks == ["all 2 results of calls are empty"]
+    assert health.losses == [
         "the agent's own final text (12 characters) differs from the reply (13)",
         "the model calls used 200 input tokens, the run by its end 100",
     ]
-    assert not health.warnings
+    assert [all(loss in warning for loss in health.losses) for warning in health.warnings] == [True]
     assert health.checks[0] in health.summary("claude")
 
 
@@ -270,5 +270,6 @@ def test_no_recording_has_a_disagreement(recording: Any) -> None:
     stream = Stream(recording.agent)
     stream.feed(recording.data)
     stream.close()
+    assert (stream.health.losses, stream.health.misfits) == ([], {})
     if recording.agent != "ollama":  # nobody runs the tools that its model calls
         assert stream.health.checks == []

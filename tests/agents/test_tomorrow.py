@@ -1,32 +1,40 @@
 """A stand-in for the next version of each agent: values of other types, wrappers, other orders, ids that are gone.
 
-The changes are drawn with fixed seeds. Whatever a version prints, a person must see no wire format as the reply, and no
-success without a word that text may be missing.
+The changes are drawn with fixed seeds. Whatever a version prints, a person must see no wire format as the reply. If a
+text, a failed call, a cause or a figure of the usage is lost, the run must not end well without a warning.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import pytest
 from effort import at_most
 
-from penstock.core.health import Health
-from penstock.events import BlockEnded, RunEnded
+from penstock.events import BlockEnded, RunEnded, ToolReturned, Usage
 from penstock.stream import Stream
 from penstock.testing.verify import verify
 
 if TYPE_CHECKING:
     from conftest import Recording
 
+RECORDINGS = Path(__file__).parents[1] / "recordings"
 ROUNDS = at_most(1, 12)
 """Draws for each recording and each way."""
 MAX_LINES = 100
-"""Longest recording that is changed: in the others there is more of the same."""
+"""Lines of the longest recording that is changed as a whole; of the others, a window of lines is."""
+ROUNDS_OF_LONG = at_most(2, 8)
+"""Draws for each place in each longer recording, and each way."""
+WINDOW = 12
+"""Lines of a window."""
+PLACES = {"front": 0.1, "middle": 0.5, "end": 1.0}
+"""Places of a window in a recording, as parts of it that end with the window."""
 
 Line = Any
 Way = Callable[[list[Line], random.Random], list[Line]]
@@ -118,16 +126,31 @@ def without_ids(lines: list[Line], rng: random.Random) -> list[Line]:
 WAYS: dict[str, Way] = {way.__name__: way for way in (other_types, unknown_blocks, wrapped, swapped, without_ids)}
 
 
-def run(agent: str, lines: list[Line]) -> tuple[RunEnded, list[str], Health]:
-    """Return the end of a run, all texts that are shown, and the health; the contract holds and no adapter fails."""
+class Seen(NamedTuple):
+    """What a person sees of a run, and what could be lost of it."""
+
+    end: RunEnded
+    texts: list[str]
+    failed: int
+    """Calls that are shown as failed, or without a mark of success."""
+    causes: dict[str, int]
+    is_noticed: bool
+    """The run warns, or has not ended well."""
+
+
+def run(agent: str, data: bytes) -> Seen:
+    """Return what is seen of a run; the contract holds and no adapter fails."""
     stream = Stream(agent)
-    events = [*stream.feed(msgspec.json.Encoder().encode_lines(lines)), *stream.close()]
+    events = [*stream.feed(data), *stream.close()]
     assert verify(events) == []
     assert stream.health.adapter_errors == 0
     end = events[-1]
     assert isinstance(end, RunEnded)
     texts = [it.text for it in events if isinstance(it, BlockEnded) and it.kind == "text"]
-    return end, texts, stream.health
+    results = [it for it in events if isinstance(it, ToolReturned)]
+    failed = sum(it.failed or not (it.complete and it.status_reported) for it in results)
+    is_noticed = bool(stream.health.warnings) or end.outcome != "ok"
+    return Seen(end, texts, failed, dict(stream.health.causes), is_noticed)
 
 
 def looks_like_a_wire(text: str) -> bool:
@@ -140,36 +163,98 @@ def letters(text: str) -> Counter[str]:
     return Counter("".join(text.split()))
 
 
-def wrong(way: str, before: RunEnded, end: RunEnded, texts: list[str], health: Health) -> str | None:
-    """Return what is wrong in what is shown; None if nothing is.
+def figures(end: RunEnded) -> dict[str, float]:
+    """Return the figures of the usage that are shown."""
+    used = end.usage or Usage()
+    found = {"input": used.input_tokens, "output": used.output_tokens, "cost": end.cost_usd}
+    return {name: value for name, value in found.items() if value}
+
+
+def losses(way: str, before: Seen, after: Seen) -> Iterator[str]:
+    """Yield what a person does not see any more.
 
     A piece that changed places with the result of a tool or of a sub-agent belongs to another round: it is shown all
     the same.
     """
-    if looks_like_a_wire(end.reply) and not looks_like_a_wire(before.reply):
+    if letters(before.end.reply) - letters("".join(after.texts) if way == "swapped" else after.end.reply):
+        yield "text"
+    if after.failed < before.failed:
+        yield "a failed call"
+    if any(after.causes.get(cause, 0) < count for cause, count in before.causes.items()):
+        yield "a cause"
+    known = figures(after.end)
+    if any(known.get(name, 0) < value for name, value in figures(before.end).items()):
+        yield "usage"
+
+
+def wrong(way: str, before: Seen, after: Seen) -> str | None:
+    """Return what is wrong in what is shown; None if nothing is."""
+    end = after.end
+    if looks_like_a_wire(end.reply) and not looks_like_a_wire(before.end.reply):
         return f"the reply is a wire format: {end.reply[:200]}"
-    if any(map(looks_like_a_wire, texts)) and not looks_like_a_wire(before.reply):
-        return f"a text is a wire format: {[it[:200] for it in texts if looks_like_a_wire(it)]}"
+    if any(map(looks_like_a_wire, after.texts)) and not looks_like_a_wire(before.end.reply):
+        return f"a text is a wire format: {[it[:200] for it in after.texts if looks_like_a_wire(it)]}"
     if "This is not said." in end.reply:
         return "the reply has text of an unknown block"
-    noticed = health.warnings or health.checks or health.drift or end.outcome != "ok"
     if end.outcome == "ok" and not end.reply:
         return "a success without a reply"
-    if letters(before.reply) - letters("".join(texts) if way == "swapped" else end.reply) and not noticed:
-        return f"the reply lost text, and nothing says so: {end.reply[:200]}"
+    if not after.is_noticed and (lost := [*losses(way, before, after)]):
+        return f"no word of what is lost: {', '.join(lost)}"
     return None
+
+
+def lines_of(recording: Recording) -> list[Line]:
+    """Return the decoded lines of a recording."""
+    return msgspec.json.Decoder().decode_lines(recording.data) if recording.data else []
+
+
+def encoded(lines: list[Line]) -> bytes:
+    """Return lines as an agent prints them."""
+    return msgspec.json.Encoder().encode_lines(lines)
 
 
 @pytest.mark.sample(10)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_version_of_tomorrow_shows_nothing_wrong(way: str, recording: Recording) -> None:
-    """In each draw: no wire format as the reply, and no silent loss of text."""
-    lines: list[Line] = msgspec.json.Decoder().decode_lines(recording.data) if recording.data else []
+    """In each draw: no wire format as the reply, and no silent loss."""
+    lines = lines_of(recording)
     if not 0 < len(lines) <= MAX_LINES:
         return
-    before, _, _ = run(recording.agent, lines)
+    before = run(recording.agent, encoded(lines))
     for number in range(ROUNDS):
         seed = f"{way} {recording.name} {number}"
         changed = WAYS[way](msgspec.json.decode(msgspec.json.encode(lines)), random.Random(seed))
-        problem = wrong(way, before, *run(recording.agent, changed))
+        problem = wrong(way, before, run(recording.agent, encoded(changed)))
+        assert problem is None, f"{seed}: {problem}"
+
+
+LONG = [
+    path.parent.relative_to(RECORDINGS).as_posix()
+    for path in sorted(RECORDINGS.glob("*/*/input.ndjson"))
+    if path.read_bytes().count(b"\n") > MAX_LINES
+]
+
+
+def around(place: str, count: int, rng: random.Random) -> slice:
+    """Return a window of lines near a place in a recording of so many lines."""
+    end = round(PLACES[place] * count)
+    end = min(count, max(WINDOW, end + (0 if place == "end" else rng.randrange(WINDOW))))
+    return slice(end - WINDOW, end)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", LONG)
+def test_a_change_in_a_long_run_shows_nothing_wrong(name: str, place: str) -> None:
+    """The same if a few lines near the front, in the middle or at the end of a long run are changed."""
+    agent = msgspec.json.decode((RECORDINGS / name / "expected.json").read_bytes())["agent"]
+    lines = (RECORDINGS / name / "input.ndjson").read_bytes().splitlines(keepends=True)
+    before = run(agent, b"".join(lines))
+    for way, number in product(WAYS, range(ROUNDS_OF_LONG)):
+        seed = f"{way} {name} {place} {number}"
+        rng = random.Random(seed)
+        window = around(place, len(lines), rng)
+        changed = encoded(WAYS[way]([msgspec.json.decode(line) for line in lines[window]], rng))
+        data = b"".join([*lines[: window.start], changed, *lines[window.stop :]])
+        problem = wrong(way, before, run(agent, data))
         assert problem is None, f"{seed}: {problem}"

@@ -10,7 +10,7 @@ from penstock import updates as up
 from penstock.core.health import Health
 from penstock.core.kind_names import MAX_BYTES, kind_name
 from penstock.core.normalizer.normalizer import Normalizer
-from penstock.core.unfamiliar import MAX_KINDS, Unfamiliar
+from penstock.core.unfamiliar import MAX_KINDS, Unfamiliar, is_suspect
 from penstock.stream import Stream
 from penstock.testing import feeds
 
@@ -23,6 +23,7 @@ def test_kinds_that_may_matter_are_named_in_a_warning() -> None:
     assert " more" in warning
     assert "version 9.9; recordings are of 1.0, 1.1" in warning
     assert "there are no recordings of it" in Health(drift=suspects[:1]).warnings[0]
+    assert [is_suspect(name) for name in ("system/settled", "{version, event}", "{}")] == [False, True, False]
     quiet = Health(drift=[Unfamiliar("system/settled")])
     assert quiet.warnings == []
     assert "system/settled" in quiet.summary("claude")

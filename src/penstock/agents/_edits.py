@@ -74,7 +74,7 @@ def _pairs(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _is_repeated(value: Any) -> bool:
-    return value is True or (as_int(value) or 1) > 1
+    return value if isinstance(value, bool) else (as_int(value) or 1) > 1
 
 
 def _replaced(path: str, pairs: list[tuple[str, str]], repeated: bool) -> Change:

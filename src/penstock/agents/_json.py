@@ -1,7 +1,8 @@
 """Tolerant readers of wire values, shared by the adapters.
 
 A wire promises little: a field that is text today is a list of blocks tomorrow, or null. These helpers accept any value
-that JSON can hold, never raise, and lose no text.
+that JSON can hold, never raise, and lose no text. Those for values on which success and figures depend note a value of
+any other type (`penstock.core.misfits`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from penstock.core.misfits import note, note_type
 from penstock.core.tool_titles import compact as compact
 from penstock.events import PlanItem
 
@@ -82,7 +84,7 @@ def text_or(value: Any, default: str) -> str:
 
 
 def as_int(value: Any) -> int | None:
-    """Return a whole number, or None. A fraction is cut off; booleans and texts do not count as numbers."""
+    """Return a whole number, or None. A fraction is cut off; booleans and texts do not count as numbers: a misfit."""
     if type(value) is int:
         return value
     if isinstance(value, float):
@@ -90,6 +92,7 @@ def as_int(value: Any) -> int | None:
             return int(value)
         except (ValueError, OverflowError):  # NaN and the infinities
             return None
+    note_type(value, "a number")
     return None
 
 
@@ -106,8 +109,9 @@ def ms_between(start: Any, end: Any) -> int | None:
 
 
 def as_float(value: Any) -> float | None:
-    """Return a finite number, or None. Booleans and texts do not count as numbers."""
+    """Return a finite number, or None. Booleans and texts do not count as numbers: a misfit."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
+        note_type(value, "a number")
         return None
     try:
         number = float(value)
@@ -116,9 +120,54 @@ def as_float(value: Any) -> float | None:
     return number if number - number == 0 else None  # False for NaN and the infinities
 
 
+def list_of(value: Any) -> list[Any]:
+    """Return a list; an empty one if there is none. Any other value is a misfit."""
+    if isinstance(value, list):
+        return value
+    note_type(value, "a list")
+    return []
+
+
 def as_dict(value: Any) -> dict[str, Any]:
     """Return `value` if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
+
+
+def object_of(value: Any) -> dict[str, Any]:
+    """Return an object; an empty one if there is none. Any other value is a misfit."""
+    if isinstance(value, dict):
+        return value
+    note_type(value, "an object")
+    return {}
+
+
+def id_of(value: Any, holder: str) -> str:
+    """Return an id; "" if there is none, which is noted of its holder."""
+    if isinstance(value, str) and value:
+        return value
+    note(f"{holder} without an id")
+    return ""
+
+
+def as_bool(value: Any) -> bool | None:
+    """Return a true or a false, or None. Any other value is a misfit."""
+    if isinstance(value, bool):
+        return value
+    note_type(value, "a boolean")
+    return None
+
+
+def word_of(value: Any) -> str:
+    """Return a word such as a status; "" if there is none. Any other value is a misfit."""
+    if isinstance(value, str):
+        return value
+    note_type(value, "a text")
+    return ""
+
+
+def name_of(value: Any) -> str:
+    """Return the name of a tool, `tool` if there is none. A value that is no text is a misfit."""
+    return word_of(value) or "tool"
 
 
 def as_list(value: Any) -> list[Any]:

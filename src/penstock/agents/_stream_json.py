@@ -8,7 +8,21 @@ from typing import Any, ClassVar
 
 from penstock.agents import _stream_json_edits as edits
 from penstock.agents._exit_status import split_status
-from penstock.agents._json import as_dict, as_float, as_int, as_list, media_label, plan_items, text_of, text_or
+from penstock.agents._json import (
+    as_bool,
+    as_dict,
+    as_float,
+    as_int,
+    as_list,
+    id_of,
+    media_label,
+    name_of,
+    object_of,
+    plan_items,
+    text_of,
+    text_or,
+    word_of,
+)
 from penstock.agents._stream_json_causes import cause_of_end, cause_of_error, reason_of_limit
 from penstock.agents._stream_json_notices import limit_notice, system_notice, text_of_system
 from penstock.agents._stream_json_wire import (
@@ -34,6 +48,7 @@ from penstock.agents._stream_json_wire import (
 from penstock.agents._unknown import unknown
 from penstock.core import tool_titles
 from penstock.core.bounded import BoundedDict
+from penstock.core.misfits import note_type
 from penstock.core.questions import ASK_OF
 from penstock.events import PlanItem, added
 from penstock.updates import (
@@ -222,10 +237,15 @@ class ClaudeLike:
         elif kind == "thinking":
             yield Text("thinking", "final", text_of(block.get("thinking")), message=key, lane=lane)
         elif kind in _TOOL_USES:
-            name = text_or(block.get("name"), "tool")
+            name = name_of(block.get("name"))
             value = block.get("input")
             yield ToolCall(
-                text_of(block.get("id")), name, value, message=key, lane=lane, changes=edits.proposed(name, value)
+                id_of(block.get("id"), "a call"),
+                name,
+                value,
+                message=key,
+                lane=lane,
+                changes=edits.proposed(name, value),
             )
             if name in PLAN_TOOLS and lane is None and (items := plan_items(as_dict(value).get("todos"))):
                 self._plans[text_of(block.get("id"))] = items
@@ -243,6 +263,8 @@ class ClaudeLike:
         content, lane = event.message.content if event.message is not None else None, event.parent_tool_use_id
         if isinstance(content, str) and (said := _COMMAND_OUTPUT.fullmatch(content.strip())) and said[1].strip():
             yield Notice("status", said[1].strip(), lane=lane)
+        if not isinstance(content, str | list):
+            note_type(content, "a list")
         parts = [as_dict(block) for block in as_list(content)]
         details = as_dict(event.tool_use_result) if len(parts) == 1 else {}
         for part in parts:
@@ -287,7 +309,7 @@ class ClaudeLike:
             yield Unknown(f"system/{kind}", text_of_system(event))
 
     def _result(self, event: ResultLine) -> Iterator[Update]:
-        text = event.result if isinstance(event.result, str) else None
+        text = None if event.result is None else word_of(event.result)
         failed = event.is_error or event.subtype.startswith("error")
         if not (failed or text or event.num_turns) and text_or(as_dict(event.origin).get("kind"), "human") != "human":
             yield Notice("result", "work of an earlier run has ended")  # precedes the turn; not an answer
@@ -333,7 +355,7 @@ class ClaudeLike:
 
     def _figures(self, usage: Any, output: bool = True) -> Usage | None:
         """Convert the wire's usage. `output` is false if the wire's figure is a placeholder."""
-        data = as_dict(usage)
+        data = object_of(usage)
         whole, cached = as_int(data.get("input_tokens")), as_int(data.get("cache_read_input_tokens"))
         written = as_int(data.get("cache_creation_input_tokens"))
         if whole is not None and not self.cached_inside:
@@ -355,7 +377,7 @@ class ClaudeLike:
 def _totals(models: Any) -> Usage | None:
     """Return the sum of the totals of all models; None if there are none."""
     total: Usage | None = None
-    for figures in map(as_dict, as_dict(models).values()):
+    for figures in map(object_of, object_of(models).values()):
         given, cached, written, made = (as_int(figures.get(name)) for name in _TOTALS)
         if given is not None and made is not None:
             used = Usage(given + (cached or 0) + (written or 0), made, cached, written)
@@ -395,7 +417,7 @@ def _block(api: BlockBegin, lane: str | None) -> Iterator[Update]:
             yield Text("text" if kind == "text" else "thinking", "delta", text, api.index, lane=lane)
     elif kind in _TOOL_USES:
         call_id = text_of(block.get("id")) or None
-        yield BlockStart("tool_input", api.index, None, lane, call_id, text_or(block.get("name"), "tool"))
+        yield BlockStart("tool_input", api.index, None, lane, call_id, name_of(block.get("name")))
     elif kind.endswith("_tool_result"):
         yield _server_result(block, lane)
     # The whole line that follows has the content of other kinds.
@@ -404,11 +426,11 @@ def _block(api: BlockBegin, lane: str | None) -> Iterator[Update]:
 def _tool_result(
     block: dict[str, Any], details: dict[str, Any], lane: str | None, exit_line: re.Pattern[str]
 ) -> ToolReturn:
-    failed = block.get("is_error") is True
+    failed = as_bool(block.get("is_error")) is True
     text = _unframed(text_of(block.get("content")), failed, details)
     text, exit_code = split_status(text, exit_line) if failed else (text, None)
     return ToolReturn(
-        text_of(block.get("tool_use_id")),
+        id_of(block.get("tool_use_id"), "a result"),
         text,
         failed,
         exit_code,
@@ -444,7 +466,7 @@ def _denials(event: ResultLine) -> int | None:
 def _server_result(block: dict[str, Any], lane: str | None) -> ToolReturn:
     """Return the result of a tool that ran at the provider: a list of hits, or an error."""
     content = block.get("content")
-    failed = block.get("is_error") is True or text_or(as_dict(content).get("type"), "").endswith("_error")
+    failed = as_bool(block.get("is_error")) is True or text_or(as_dict(content).get("type"), "").endswith("_error")
     if failed and isinstance(content, dict):
         return ToolReturn(text_of(block.get("tool_use_id")), text_of(content.get("error_code")), True, lane=lane)
     lines = [

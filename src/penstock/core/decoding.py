@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.core import misfits
 from penstock.core.framing import Oversized
 
 EXCERPT_CHARS = 200
@@ -174,7 +175,7 @@ _MISFIT = object()
 
 
 def fit(value: Any, kind: Any) -> Any:
-    """Convert plain data to the wire model `kind`; values that do not fit become their defaults.
+    """Convert plain data to the wire model `kind`; values that do not fit become their defaults, and are noted.
 
     Objects whose tag the model does not have, at the top or inside, and data that is not an object stay as they are.
     """
@@ -196,7 +197,10 @@ def _fit(value: Any, kind: Any) -> Any:
         return value if isinstance(value, dict) and _is_tagged(kind) else _MISFIT
     if origin is list and isinstance(value, list):
         items = [_fit(item, typing.get_args(kind)[0]) for item in value]
-        return [item for item in items if item is not _MISFIT]
+        found = [item for item in items if item is not _MISFIT]
+        if len(found) < len(items):
+            misfits.note("an element of a list")
+        return found
     if kind is str and isinstance(value, int | float):
         return str(value)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and _could_be(value, kind):
@@ -222,7 +226,10 @@ def _fit_struct(value: dict[str, Any], kind: type[msgspec.Struct]) -> msgspec.St
     fields: dict[str, Any] = {}
     for field in msgspec.structs.fields(kind):
         if field.encode_name in value:
-            fitted = _fit(value[field.encode_name], field.type)
+            given = value[field.encode_name]
+            fitted = _fit(given, field.type)
             if fitted is not _MISFIT:
                 fields[field.name] = fitted
+            elif given is not None:
+                misfits.note(f"{kind.__struct_config__.tag or kind.__name__}.{field.encode_name}")
     return kind(**fields)

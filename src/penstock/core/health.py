@@ -52,6 +52,10 @@ class Health(msgspec.Struct):
     """Versions of the agent in the recordings, if the stream has something unknown."""
     drift: list[Unfamiliar] = []
     """Kinds of lines, and names in `_meta`, that Penstock does not know. Filled at the end."""
+    misfits: dict[str, int] = {}
+    """Number of values that were left out for their type, and of missing ids, by field or type."""
+    losses: list[str] = []
+    """Signs that something was not read, one sentence each. Filled at the end; each is a warning."""
     checks: list[str] = []
     """Disagreements in what the agent reports, one sentence each. Filled at the end. They are not warnings."""
 
@@ -71,6 +75,12 @@ class Health(msgspec.Struct):
         self.parse_errors += 1
         if self.first_parse_error is None:
             self.first_parse_error = line
+
+    def count_misfits(self, names: dict[str, int]) -> None:
+        """Count values that were left out. `names`: how many, by name."""
+        for name, count in names.items():
+            if name in self.misfits or len(self.misfits) < MAX_UNKNOWN_KINDS:
+                self.misfits[name] = self.misfits.get(name, 0) + count
 
     @property
     def warnings(self) -> list[str]:
@@ -95,6 +105,12 @@ class Health(msgspec.Struct):
                 f"the agent printed {kinds}{more}, which Penstock does not know ({newer}{known}): "
                 "what is shown may lack something or contain what was taken back"
             )
+        if self.misfits:
+            count = sum(self.misfits.values())
+            names = ", ".join([*self.misfits][:MAX_NAMED])
+            found.append(f"{_many(count, 'value')} had a type that Penstock does not read, or were missing ({names})")
+        if self.losses:
+            found.append(f"{', and '.join(self.losses)}: Penstock may not have read all that the agent sent")
         return found
 
     def summary(self, label: str) -> str:

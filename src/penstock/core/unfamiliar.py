@@ -74,6 +74,9 @@ class PlacesOfKinds:
 
 
 def is_suspect(name: str) -> bool:
-    """Return whether a name says that it may change what other lines mean."""
+    """Return whether a name says that it may change what other lines mean, or is the fields of a line without a kind.
+
+    Nothing is known of such a line: the agent may have put another form around all that it prints.
+    """
     lower = name.lower()
-    return any(part in lower for part in SUSPECT)
+    return (lower.startswith("{") and lower != "{}") or any(part in lower for part in SUSPECT)

@@ -14,7 +14,16 @@ from typing import Any
 from penstock.agents._edits import from_git
 from penstock.agents._exit_status import split_status
 from penstock.agents._facts import AcpQuirks
-from penstock.agents._json import as_dict, as_int, as_list, parsed, text_of, text_or
+from penstock.agents._json import (
+    as_dict,
+    as_int,
+    as_list,
+    object_of,
+    parsed,
+    text_of,
+    text_or,
+    word_of,
+)
 from penstock.agents._stream_json_edits import made as made_in_meta
 from penstock.agents.acp import changes
 from penstock.core import tool_titles
@@ -150,8 +159,8 @@ class AcpCalls:
             return ()
         announced = patch.get("sessionUpdate") == "tool_call"
         call = self._patched(call_id, patch, lane, announced)
-        status = patch.get("status")
-        ended = isinstance(status, str) and status in _ENDED
+        status = word_of(patch.get("status"))
+        ended = status in _ENDED
         is_input = not ended and _is_input(call)
         has_news = status == "in_progress" or _is_output(patch) or (announced and self.quirks.announces_running)
         runs = ended or bool(_new_output(patch)) or (has_news and (not is_input or "rawInput" in call.fields))
@@ -275,7 +284,7 @@ def _input_title(name: str, given: Any) -> str:
 
 def meta_of(update: dict[str, Any], *keys: str) -> str:
     """Return a text in `_meta` or in one of its objects; agents put there what the protocol lacks."""
-    meta = as_dict(update.get("_meta"))
+    meta = object_of(update.get("_meta"))
     for layer in (meta, *(value for value in meta.values() if isinstance(value, dict))):
         for key in keys:
             if isinstance(layer.get(key), str) and layer[key]:

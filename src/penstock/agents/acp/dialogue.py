@@ -15,7 +15,15 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Request
-from penstock.agents._json import as_dict, as_list, text_of, text_or
+from penstock.agents._json import (
+    as_dict,
+    as_int,
+    as_list,
+    object_of,
+    text_of,
+    text_or,
+    word_of,
+)
 from penstock.agents.acp.calls import AcpCall, changes_asked, paths_asked, question_of
 from penstock.agents.acp.causes import AUTH_REQUIRED, cause_of
 from penstock.agents.acp.end import ended, reason_of
@@ -38,6 +46,7 @@ from penstock.agents.acp.updates import ERROR_WITHOUT_WORDS, SessionUpdates
 from penstock.agents.kinds import names_in_meta
 from penstock.agents.registry import acp_agent
 from penstock.core.decoding import well_formed
+from penstock.core.misfits import note
 from penstock.events import Cause
 from penstock.updates import (
     Answer,
@@ -205,8 +214,8 @@ class Acp:
     def _read(self, message: Any) -> Sequence[Update]:
         if not isinstance(message, dict):
             return (Unknown(text=text_of(message) or None),)
-        method, params = message.get("method"), as_dict(message.get("params"))
-        if isinstance(method, str):
+        method, params = word_of(message.get("method")), object_of(message.get("params"))
+        if method:
             return self._called(method, params, message)
         if "result" in message or "error" in message:
             return list(self._answered(message))
@@ -241,7 +250,7 @@ class Acp:
 
     def _answered(self, message: dict[str, Any]) -> Iterator[Update]:
         self._answers += 1
-        result, error = as_dict(message.get("result")), message.get("error")
+        result, error = object_of(message.get("result")), message.get("error")
         if "_meta" in result:
             self._note_meta(result)
         if "agentCapabilities" in result and self._answers == 1:
@@ -279,12 +288,12 @@ class Acp:
         return ClientRequest.NEW if self._history and (error is not None or self._answers > 1) else None
 
     def _initialized(self, result: dict[str, Any]) -> Iterator[Update]:
-        version = result.get("protocolVersion")
+        version = as_int(result.get("protocolVersion"))
         if version != PROTOCOL_VERSION:
             yield self._stopped(f"the agent uses version {version!r} of ACP; Penstock supports {PROTOCOL_VERSION}")
             return
         self._capabilities = as_dict(result.get("agentCapabilities"))
-        who = as_dict(result.get("agentInfo"))
+        who = object_of(result.get("agentInfo"))
         self._updates.identify(text_of(who.get("name")))
         own_name = text_of(who.get("name"))
         self.spoken_by = acp_agent(own_name)
@@ -522,7 +531,7 @@ class Acp:
         return request.stays_inside(paths_asked(call, patch))
 
     def _updated(self, params: dict[str, Any]) -> Sequence[Update]:
-        update = as_dict(params.get("update"))
+        update = object_of(params.get("update"))
         if "_meta" in update or "_meta" in params:
             self._note_meta(params, update)
         session_id = text_or(params.get("sessionId"), "") or None
@@ -533,6 +542,8 @@ class Acp:
         if self._history:
             self._history_seen = True
             return ()
+        if self.over and "cost" in update:
+            note("figures after the end")
         updates = self._updates.read(update)
         return (RunStart(session_id=session_id), *updates) if new else updates
 

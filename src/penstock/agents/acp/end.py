@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.agents._json import as_dict, as_int, as_list, inner_message, text_of, text_or
+from penstock.agents._json import (
+    as_dict,
+    as_int,
+    as_list,
+    inner_message,
+    list_of,
+    object_of,
+    text_of,
+    word_of,
+)
 from penstock.updates import Notice, Result, RunStart, Update, Usage
 
 _CUT = {
@@ -34,7 +43,7 @@ def ended(
             in the middle of a long reply, though nobody cancelled.
         of_models: whether the figures of the models count, since the others leave out turns of the agent itself.
     """
-    stop = text_or(result.get("stopReason"), "")
+    stop = word_of(result.get("stopReason"))
     if model := model_of_usage(result):
         yield RunStart(model=model)
     if stop == "refusal":
@@ -61,10 +70,10 @@ def usage_of(holder: dict[str, Any]) -> Usage | None:
     Some agents include cached and reasoning tokens in input and output, some count them separately: the total shows
     which.
     """
-    meta = as_dict(holder.get("_meta"))
-    figures = as_dict(holder.get("usage")) or as_dict(meta.get("usage"))
+    meta = object_of(holder.get("_meta"))
+    figures = object_of(holder.get("usage")) or object_of(meta.get("usage"))
     if not figures:
-        counts = as_dict(as_dict(meta.get("quota")).get("token_count"))
+        counts = object_of(object_of(meta.get("quota")).get("token_count"))
         return _quota(counts) if counts else None
     names = ("inputTokens", "outputTokens", "cachedReadTokens", "cachedWriteTokens", "thoughtTokens", "totalTokens")
     given, out, read, write, thought, total = (as_int(figures.get(name)) for name in names)
@@ -86,7 +95,7 @@ def _quota(counts: dict[str, Any]) -> Usage | None:
 def _usage_of_models(result: dict[str, Any]) -> Usage | None:
     """Return the sum of the figures of all models; None if there are none."""
     total: Usage | None = None
-    for each in as_list(as_dict(as_dict(result.get("_meta")).get("quota")).get("model_usage")):
+    for each in list_of(object_of(object_of(result.get("_meta")).get("quota")).get("model_usage")):
         counts = as_dict(as_dict(each).get("token_count"))
         names = ("inputTokens", "outputTokens", "cachedInputTokens", "cachedWriteTokens")
         given, out, read, write = (as_int(counts.get(name)) for name in names)

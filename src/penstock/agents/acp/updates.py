@@ -11,12 +11,23 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from penstock.agents._facts import AcpQuirks
-from penstock.agents._json import as_dict, as_float, as_int, inner_message, plan_items, text_of, text_or
+from penstock.agents._json import (
+    as_dict,
+    as_float,
+    as_int,
+    inner_message,
+    object_of,
+    plan_items,
+    text_of,
+    text_or,
+    word_of,
+)
 from penstock.agents.acp.calls import AcpCall, AcpCalls, meta_of
 from penstock.agents.acp.causes import cause_of_info, cause_of_words
 from penstock.agents.acp.end import model_of_usage, usage_of
 from penstock.agents.acp.sub_agents import SubAgents
 from penstock.agents.registry import acp_quirks
+from penstock.core.misfits import note
 from penstock.events import Kind, Level, NoticeCode
 from penstock.updates import (
     ContextUse,
@@ -98,7 +109,7 @@ class SessionUpdates:
 
     def read(self, update: dict[str, Any]) -> Sequence[Update]:
         """Translate the `update` of a `session/update`."""
-        kind = text_or(update.get("sessionUpdate"), "")
+        kind = word_of(update.get("sessionUpdate"))
         if kind in _CHUNKS:
             return self._chunk(update, _CHUNKS[kind])
         if kind == "session_info_update":
@@ -133,8 +144,8 @@ class SessionUpdates:
         return (Plan(items, lane),) if items else ()
 
     def _used(self, update: dict[str, Any]) -> Sequence[Update]:
-        cost = as_dict(update.get("cost"))
-        self.cost = as_float(cost.get("amount")) if cost.get("currency") == "USD" else self.cost
+        cost = object_of(update.get("cost"))
+        self.cost = as_float(cost.get("amount")) if word_of(cost.get("currency")) == "USD" else self.cost
         counts = self.quirks.counts
         if counts == "after" and None in self._messages:
             self._acted.add(None)  # a call that was rejected leaves no other trace
@@ -202,13 +213,13 @@ class SessionUpdates:
 
     def _state(self, update: dict[str, Any]) -> Sequence[Update]:
         """Translate what an agent reports of its state in `_meta`: an error, after which it may try again."""
-        for own in as_dict(update.get("_meta")).values():
-            fields = as_dict(own)
-            error = as_dict(fields.get("error"))
+        for own in object_of(update.get("_meta")).values():
+            fields = object_of(own) if isinstance(own, dict | list) else {}
+            error = object_of(fields.get("error"))
             if words := text_of(error.get("message")):
                 self._trouble = Failure(words, cause_of_info(error.get("codexErrorInfo")))
                 return (Notice("retry", words, "warning", cause=self._trouble.cause),)
-            if text_of(as_dict(fields.get("threadStatus")).get("type")) == "systemError":
+            if word_of(object_of(fields.get("threadStatus")).get("type")) == "systemError":
                 self._failed = True
                 failure = self._trouble or Failure(ERROR_WITHOUT_WORDS)
                 self.error = failure.reason
@@ -229,10 +240,11 @@ class SessionUpdates:
         content = update.get("content")
         text = content["text"] if isinstance(content, dict) and type(content.get("text")) is str else text_of(content)
         if isinstance(content, dict) and content.get("type") == "text" and not isinstance(content.get("text"), str):
+            word_of(content.get("text"))
             return (Unknown(f"session/update/{update['sessionUpdate']}/text", text_of(content)),)
         if not text:
             return self._call_over(update)
-        message = text_or(update.get("messageId"), "") or None
+        message = word_of(update.get("messageId")) or None
         goes_on = message is not None and self._messages.get(None) == message and "_meta" not in update
         lane = None if goes_on else self._sub_agents.of_text(update)
         if kind == "text" and lane is None and message is None and (self._has_ids or self._failed):
@@ -242,11 +254,13 @@ class SessionUpdates:
         if kind == "text" and (remark := self._remark(text, message)) is not None:
             return remark
         self._has_ids = self._has_ids or message is not None
-        self._failed, self._trouble = False, None
+        begins = not goes_on or self._retries  # more of a message that is open says nothing about an error after it
+        if begins:
+            self._failed, self._trouble = False, None
         found = Text(kind, "delta", text, None, message, lane)
         tail = self._tail
         if lane is None:
-            self.error = None
+            self.error = None if begins else self.error
             self._tail = (tail + text)[-TAIL_CHARS:] if kind == "text" else ""
         known = lane in self._messages and self._messages[lane] == message
         again, self._retries = self._retries and lane is None, False
@@ -290,7 +304,10 @@ class SessionUpdates:
         quirks = self.quirks
         if quirks.status_remark and re.fullmatch(quirks.status_remark, text):
             return (Notice("status", text),)
-        if message is not None and _UUID.fullmatch(message) and self._is_error(text):
+        is_error = self._is_error(text)
+        if is_error and message is None:
+            note("a text that reads as an error without an id")  # it may be the model's
+        if is_error and message is not None and _UUID.fullmatch(message):
             level = "Error"  # the model's own messages have other ids
         elif quirks.levelled_remarks and (found := _LEVELLED_REMARK.match(text)):
             level = found[1]

@@ -16,7 +16,17 @@ from penstock.adapter import Command, Request, as_argument
 from penstock.agents._edits import path_of, proposed
 from penstock.agents._exit_status import split_status
 from penstock.agents._flags import granted, option
-from penstock.agents._json import as_dict, as_float, as_int, as_list, inner_message, text_of, text_or
+from penstock.agents._json import (
+    as_dict,
+    as_float,
+    as_int,
+    as_list,
+    id_of,
+    inner_message,
+    object_of,
+    text_of,
+    text_or,
+)
 from penstock.agents._unknown import unknown
 from penstock.agents.cline.diff import change_of
 from penstock.core import diffs
@@ -329,7 +339,7 @@ def _unknown_content(event: Inner, lane: str | None) -> Unknown:
 
 
 def _call_id(event: Inner) -> str:
-    return event.tool_call_id or event.tool_name or "call"
+    return event.tool_call_id or id_of(event.tool_name, "a call") or "call"
 
 
 def _tool_return(event: Inner, lane: str | None) -> ToolReturn:
@@ -424,7 +434,7 @@ def _cost(figures: Inner) -> float | None:
 
 
 def _total(value: Any) -> Usage | None:
-    if not isinstance(value, dict):
+    if not object_of(value):
         return None
     return Usage(
         input_tokens=as_int(value.get("inputTokens")),
@@ -435,7 +445,7 @@ def _total(value: Any) -> Usage | None:
 
 
 def _read_run_result(event: RunResult) -> Sequence[Update]:
-    totals = event.aggregate_usage if isinstance(event.aggregate_usage, dict) else event.usage
+    totals = object_of(event.aggregate_usage) or event.usage
     text = text_of(event.text)
     finish = event.finish_reason or "completed"
     reply = reason = None

@@ -18,10 +18,13 @@ from penstock.agents._json import (
     as_list,
     as_ms,
     compact,
+    id_of,
     ms_between,
+    object_of,
     plan_items,
     text_of,
     text_or,
+    word_of,
 )
 from penstock.agents.codex.changes import changes_of, kind_of
 from penstock.events import Cause, Change, Kind, ToolKind
@@ -123,7 +126,7 @@ def _tool(
 ) -> Sequence[Update]:
     if not done:
         return (call,)
-    failed = failed or bool(exit_code) or (isinstance(item.status, str) and item.status in _FAILED)
+    failed = failed or bool(exit_code) or word_of(item.status) in _FAILED
     result = ToolReturn(
         call.call_id,
         text,
@@ -220,7 +223,7 @@ _ITEMS: dict[str, Callable[[Item, bool], Sequence[Update]]] = {
 
 
 def _call_id(item: Item) -> str:
-    return item.id or item.type or "call"
+    return id_of(item.id, "a call") or item.type or "call"
 
 
 def unwrapped(command: str) -> str:
@@ -236,15 +239,16 @@ def unwrapped(command: str) -> str:
 
 
 def usage_of(value: Any) -> Usage | None:
-    """Return the figures of an object in snake_case, None if it is not an object."""
-    if not isinstance(value, dict):
+    """Return the figures of an object in snake_case, None if there are none."""
+    figures = object_of(value)
+    if not figures:
         return None
     return Usage(
-        input_tokens=as_int(value.get("input_tokens")),
-        output_tokens=as_int(value.get("output_tokens")),
-        cached_tokens=as_int(value.get("cached_input_tokens")),
-        cache_write_tokens=as_int(value.get("cache_write_input_tokens")),
-        reasoning_tokens=as_int(value.get("reasoning_output_tokens")),
+        input_tokens=as_int(figures.get("input_tokens")),
+        output_tokens=as_int(figures.get("output_tokens")),
+        cached_tokens=as_int(figures.get("cached_input_tokens")),
+        cache_write_tokens=as_int(figures.get("cache_write_input_tokens")),
+        reasoning_tokens=as_int(figures.get("reasoning_output_tokens")),
     )
 
 

@@ -14,7 +14,18 @@ import msgspec
 
 from penstock._version import __version__
 from penstock.adapter import Command, Request, as_json_text, encoded
-from penstock.agents._json import as_dict, as_int, as_list, inner_message, plan_items, text_of, text_or
+from penstock.agents._json import (
+    as_dict,
+    as_int,
+    as_list,
+    id_of,
+    inner_message,
+    object_of,
+    plan_items,
+    text_of,
+    text_or,
+    word_of,
+)
 from penstock.agents.codex.errors import cause_of, reset_of, retry
 from penstock.agents.codex.inputs import mcp_servers, turn
 from penstock.agents.codex.items import (
@@ -257,8 +268,8 @@ class CodexServer:
         return (start,)
 
     def _turn_known(self, thread: str | None, turn: dict[str, Any]) -> None:
-        id = turn.get("id")
-        if thread is not None and isinstance(id, str):
+        id = id_of(turn.get("id"), "a turn")
+        if thread is not None and id:
             self._turns[thread] = id
             if self._cancelling and thread == self._thread:
                 self._interrupt()
@@ -272,8 +283,8 @@ class CodexServer:
         return (Work(thread, on=True),)
 
     def _turn_completed(self, params: dict[str, Any]) -> Sequence[Update]:
-        thread, turn = self._thread_of(params), as_dict(params.get("turn"))
-        status, error = turn.get("status"), as_dict(turn.get("error"))
+        thread, turn = self._thread_of(params), object_of(params.get("turn"))
+        status, error = word_of(turn.get("status")), object_of(turn.get("error"))
         message = text_of(error.get("message"))
         reason, cause = inner_message(message), cause_of(error.get("codexErrorInfo"), message)
         self._writing.drop(thread)
@@ -297,8 +308,8 @@ class CodexServer:
 
     def _thread_of(self, params: dict[str, Any]) -> str | None:
         """Return the thread of a notification. If none is known, because the beginning is missing, it is ours."""
-        thread = params.get("threadId")
-        if not isinstance(thread, str):
+        thread = id_of(params.get("threadId"), "a notification")
+        if not thread:
             return self._thread
         if self._thread is None:
             self._thread = thread
@@ -381,12 +392,12 @@ class CodexServer:
         return (Plan(plan_items(params.get("plan")), lane), *self._writing.mark(thread, lane))
 
     def _usage_updated(self, params: dict[str, Any]) -> Sequence[Update]:
-        thread, report = self._thread_of(params) or "", as_dict(params.get("tokenUsage"))
+        thread, report = self._thread_of(params) or "", object_of(params.get("tokenUsage"))
         known, total = self._totals.get(thread), report.get("total")
         self._totals[thread] = total
-        if params.get("turnId") != self._turns.get(thread) or total == known:
+        if id_of(params.get("turnId"), "usage") != self._turns.get(thread) or total == known:
             return ()  # an earlier turn's, repeated, or nothing new
-        usage = usage_of({snaked(key): value for key, value in as_dict(report.get("last")).items()})
+        usage = usage_of({snaked(key): value for key, value in object_of(report.get("last")).items()})
         lane = self._lane_of(thread)
         if usage is None:
             return ()

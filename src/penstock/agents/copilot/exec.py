@@ -17,7 +17,18 @@ from penstock.agents._causes import cause_of_name, cause_of_status
 from penstock.agents._edits import from_git, proposed
 from penstock.agents._exit_status import split_status
 from penstock.agents._flags import each, granted, option, path_of, piped
-from penstock.agents._json import as_dict, as_float, as_int, as_list, plan_items, text_of, text_or
+from penstock.agents._json import (
+    as_bool,
+    as_dict,
+    as_float,
+    as_int,
+    as_list,
+    name_of,
+    object_of,
+    plan_items,
+    text_of,
+    text_or,
+)
 from penstock.agents._unknown import unknown
 from penstock.core import diffs
 from penstock.events import AnsweredBy, Ask, Cause, Change, ChangeKind, Level, NoticeCode, Option
@@ -336,11 +347,11 @@ def _work(kind: str, data: dict[str, Any], lane: str | None) -> Iterator[Update]
     elif kind == "tool.execution_start":
         yield _call(data, data.get("toolName"), lane)
     elif kind == "tool.execution_complete":
-        exit_code = as_int(as_dict(data.get("shellExecution")).get("exitCode"))
+        exit_code = as_int(object_of(data.get("shellExecution")).get("exitCode"))
         text = text_of(as_dict(data.get("result")).get("content")) or text_of(data.get("error"))
         if exit_code is not None:
             text, _ = split_status(text, _EXIT_LINE)
-        failed = data.get("success") is False or bool(exit_code)
+        failed = as_bool(data.get("success")) is False or bool(exit_code)
         refused = text_or(as_dict(data.get("error")).get("code"), "") in _DENIED
         changes = _made(data)
         yield ToolReturn(
@@ -351,7 +362,7 @@ def _work(kind: str, data: dict[str, Any], lane: str | None) -> Iterator[Update]
 
 
 def _call(data: dict[str, Any], name: Any, lane: str | None) -> ToolCall:
-    called, value = text_or(name, "tool"), data.get("arguments")
+    called, value = name_of(name), data.get("arguments")
     changes = proposed(value) if called in _EDITS else None
     if called == "create" and changes:  # it rejects a file that exists
         changes = [msgspec.structs.replace(change, removed=0) for change in changes]
@@ -419,7 +430,7 @@ _ASKS: dict[str, Ask] = {"shell": "command", "write": "edit", "path": "outside",
 
 def _result(event: dict[str, Any]) -> Result:
     code = as_int(event.get("exitCode"))
-    usage = as_dict(event.get("usage"))
+    usage = object_of(event.get("usage"))
     milliseconds = as_float(usage.get("sessionDurationMs"))
     return Result(
         is_error=bool(code),

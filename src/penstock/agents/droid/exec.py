@@ -16,7 +16,17 @@ from penstock.agents._causes import cause_of_sdk
 from penstock.agents._edits import proposed
 from penstock.agents._exit_status import split_status
 from penstock.agents._flags import each, granted, option, piped
-from penstock.agents._json import as_dict, as_int, inner_message, parsed, text_of, text_or
+from penstock.agents._json import (
+    as_bool,
+    as_dict,
+    as_int,
+    id_of,
+    inner_message,
+    object_of,
+    parsed,
+    text_of,
+    text_or,
+)
 from penstock.agents._unknown import unknown
 from penstock.agents.droid.diff import change_of
 from penstock.updates import (
@@ -163,7 +173,7 @@ class Droid:
 
     def _turn(self, id: str | None) -> Sequence[Update]:
         """Begin the message with this id, if its lines so far were another's."""
-        if id is None or id == self._message:
+        if not id_of(id, "a message") or id == self._message:
             return ()
         previous, self._message = self._message, id
         self._turns += 1
@@ -204,7 +214,7 @@ class Droid:
         return Result(
             stop_reason="end_turn",  # of an answer that meets the limit of tokens droid asks for the rest
             session_id=event.session_id,
-            usage=_usage(as_dict(event.usage)) if is_of_run else None,
+            usage=_usage(object_of(event.usage)) if is_of_run else None,
             duration_ms=as_int(event.duration_ms),
         )
 
@@ -217,11 +227,11 @@ def _read_init(event: System) -> RunStart:
 def _read_call(event: Call) -> ToolCall:
     name = event.tool_name or "tool"
     changes = proposed(event.parameters) if name in _EDITS else None
-    return ToolCall(event.id or "", name, event.parameters, message=event.message_id, changes=changes)
+    return ToolCall(id_of(event.id, "a call"), name, event.parameters, message=event.message_id, changes=changes)
 
 
 def _read_return(event: Return) -> ToolReturn:
-    failed = event.is_error is True or event.error is not None
+    failed = as_bool(event.is_error) is True or event.error is not None
     text, exit_code = text_of(event.error) or text_of(event.value), None
     refused = failed and _REFUSED.match(text) is not None
     changes = None
@@ -231,7 +241,9 @@ def _read_return(event: Return) -> ToolReturn:
     elif event.tool_id in _EDITS and not failed:
         change = change_of(parsed(event.value))
         changes = None if change is None else [change]
-    return ToolReturn(event.id or "", text, failed, exit_code, event.tool_id, changes=changes, refused=refused)
+    return ToolReturn(
+        id_of(event.id, "a result"), text, failed, exit_code, event.tool_id, changes=changes, refused=refused
+    )
 
 
 def _usage(fields: dict[str, Any]) -> Usage | None:

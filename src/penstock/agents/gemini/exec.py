@@ -16,7 +16,17 @@ from penstock.adapter import Command, Request
 from penstock.agents._causes import cause_of_name, cause_of_status
 from penstock.agents._edits import proposed
 from penstock.agents._flags import granted, option, piped
-from penstock.agents._json import as_dict, as_int, inner_message, parsed, plan_items, text_of, text_or
+from penstock.agents._json import (
+    as_dict,
+    as_int,
+    id_of,
+    inner_message,
+    object_of,
+    parsed,
+    plan_items,
+    text_of,
+    text_or,
+)
 from penstock.agents._unknown import unknown
 from penstock.events import Cause, Level
 from penstock.updates import (
@@ -125,7 +135,7 @@ class Gemini:
             text = (text_of(event.error) if failed else "") or text_of(event.output)
             # No id separates messages: whichever call this result answers, the model's next text is a new message.
             has_output = event.output is not None or event.error is not None
-            return (ToolReturn(event.tool_id or "call", text, failed, output_reported=has_output), RoundEnd())
+            return (ToolReturn(id_of(event.tool_id, "a result"), text, failed, output_reported=has_output), RoundEnd())
         if isinstance(event, ErrorLine):
             level: Level = "warning" if event.severity == "warning" else "error"
             text = inner_message(text_of(event.message))
@@ -165,14 +175,14 @@ def _read_message(event: Message) -> Sequence[Update]:
 def _read_tool_use(event: ToolUse) -> Sequence[Update]:
     name = event.tool_name or "tool"
     changes = proposed(event.parameters) if name in _EDITS else None
-    call = ToolCall(event.tool_id or "call", name, event.parameters, changes=changes)
+    call = ToolCall(id_of(event.tool_id, "a call"), name, event.parameters, changes=changes)
     if name == "write_todos" and isinstance(event.parameters, dict) and "todos" in event.parameters:
         return (call, Plan(plan_items(event.parameters["todos"])))
     return (call,)
 
 
 def _read_result(event: Outcome) -> Result:
-    stats = as_dict(event.stats)
+    stats = object_of(event.stats)
     usage = Usage(
         input_tokens=as_int(stats.get("input_tokens")),
         output_tokens=as_int(stats.get("output_tokens")),

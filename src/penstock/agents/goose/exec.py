@@ -15,7 +15,18 @@ import msgspec
 from penstock.adapter import Command, Request
 from penstock.agents._edits import path_of, proposed
 from penstock.agents._flags import granted, option, piped
-from penstock.agents._json import as_dict, as_int, as_list, text_of, text_or
+from penstock.agents._json import (
+    as_bool,
+    as_dict,
+    as_int,
+    as_list,
+    id_of,
+    name_of,
+    object_of,
+    text_of,
+    text_or,
+    word_of,
+)
 from penstock.agents._unknown import unknown
 from penstock.agents.goose.words import CREATED, EDIT_TOOLS, SKIPPED, cause_of_words, is_own_error
 from penstock.core import diffs
@@ -196,23 +207,23 @@ class Goose:
         return (Notice("compaction" if "compact" in text.lower() else "status", text),)
 
     def _read_call(self, part: dict[str, Any], message: str | None) -> ToolCall:
-        call_id, call = text_or(part.get("id"), "call"), as_dict(as_dict(part.get("toolCall")).get("value"))
-        name, given = text_or(call.get("name"), "tool"), call.get("arguments")
+        call_id, call = id_of(part.get("id"), "a call"), as_dict(as_dict(part.get("toolCall")).get("value"))
+        name, given = name_of(call.get("name")), call.get("arguments")
         changes = proposed(given) if name in EDIT_TOOLS else None
         self._inputs[call_id] = name, given
         return ToolCall(call_id, name, given, message=message, changes=changes)
 
     def _read_return(self, part: dict[str, Any]) -> ToolReturn:
-        call_id, result = text_or(part.get("id"), "call"), as_dict(part.get("toolResult"))
+        call_id, result = id_of(part.get("id"), "a result"), object_of(part.get("toolResult"))
         name, given = self._inputs.pop(call_id, ("", None))
-        value = as_dict(result.get("value"))
+        value = object_of(result.get("value"))
         text = text_of(value.get("content")) or text_of(result.get("error"))
         output = as_dict(value.get("structuredContent")) if name == _SHELL else {}
         if output:
             streams = (text_of(output.get("stdout")), text_of(output.get("stderr")))
             text = "\n".join(filter(None, streams))
         refused = not output and SKIPPED.match(text) is not None
-        failed = value.get("isError") is True or result.get("status") == "error" or refused
+        failed = as_bool(value.get("isError")) is True or word_of(result.get("status")) == "error" or refused
         changes = None
         if name == "write" and not failed:
             content = proposed(given) if CREATED.match(text) else None

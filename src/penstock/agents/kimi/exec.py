@@ -17,7 +17,16 @@ from penstock.agents._causes import cause_of_status
 from penstock.agents._edits import proposed
 from penstock.agents._exit_status import split_status
 from penstock.agents._flags import option
-from penstock.agents._json import as_dict, as_int, as_list, parsed, text_of, text_or
+from penstock.agents._json import (
+    as_dict,
+    as_int,
+    as_list,
+    id_of,
+    name_of,
+    parsed,
+    text_of,
+    text_or,
+)
 from penstock.agents._unknown import unknown
 from penstock.updates import (
     MessageEnd,
@@ -90,7 +99,9 @@ class Kimi:
             text, status = split_status(text_of(event.content), _EXIT_LINE)
             failed = bool(status)
             # Whether a file was written is only in the words of the result: nothing is known to be made.
-            done = ToolReturn(event.tool_call_id or "call", text, failed, status, changes=[], status_reported=failed)
+            done = ToolReturn(
+                id_of(event.tool_call_id, "a result"), text, failed, status, changes=[], status_reported=failed
+            )
             return (done,)
         if isinstance(event, Meta):
             return (_read_meta(event),)
@@ -99,9 +110,9 @@ class Kimi:
 
 def _read_call(call: dict[str, Any]) -> ToolCall:
     function = as_dict(call.get("function"))
-    name, given = text_or(function.get("name"), "tool"), parsed(function.get("arguments"))
+    name, given = name_of(function.get("name")), parsed(function.get("arguments"))
     changes = proposed(given) if name in _EDITS else None
-    return ToolCall(text_or(call.get("id"), "call"), name, given, changes=changes)
+    return ToolCall(id_of(call.get("id"), "a call"), name, given, changes=changes)
 
 
 def _read_meta(event: Meta) -> Update:

@@ -157,7 +157,7 @@ class Ollama:
     """Adapter of the stream of an Ollama server."""
 
     name: ClassVar[str] = "ollama"
-    traits: ClassVar[Traits] = Traits(command_status=False)
+    traits: ClassVar[Traits] = Traits(command_status=False, runs_tools=False)
     wire: ClassVar[Any] = Chunk
 
     def __init__(self) -> None:
@@ -216,7 +216,7 @@ class Ollama:
             self._done(event, updates)
         elif event.status:
             updates.append(Notice("status", event.status))
-        elif event.message is None and event.response is None and not event.model:
+        elif not (updates or event.model):  # each line of an answer names the model
             updates.append(Unknown())
         return updates
 

@@ -8,7 +8,19 @@ from typing import Any
 
 import msgspec
 
-from penstock.agents._json import as_dict, as_float, as_int, as_list, media_label, ms_between, plan_items, text_of
+from penstock.agents._json import (
+    as_dict,
+    as_float,
+    as_int,
+    as_list,
+    id_of,
+    media_label,
+    ms_between,
+    object_of,
+    plan_items,
+    text_of,
+    word_of,
+)
 from penstock.agents.opencode import changes
 from penstock.events import Kind
 from penstock.updates import (
@@ -90,15 +102,15 @@ def read_tool(part: Part, lane: str | None = None) -> Sequence[Update]:
 
 def read_call(part: Part, lane: str | None = None) -> ToolCall:
     """Return the call itself. opencode's own title comes only with the result, too late, and is not used."""
-    call_id, value = part.call_id or part.id or "call", as_dict(part.state).get("input")
+    call_id, value = part.call_id or id_of(part.id, "a call") or "call", as_dict(part.state).get("input")
     edits = changes.proposed(part.tool, value)
     return ToolCall(call_id, part.tool or "tool", value, message=part.message_id, lane=lane, changes=edits)
 
 
 def _tool_return(call: ToolCall, state: dict[str, Any]) -> ToolReturn:
-    metadata, time, error = as_dict(state.get("metadata")), as_dict(state.get("time")), text_of(state.get("error"))
+    metadata, time, error = object_of(state.get("metadata")), as_dict(state.get("time")), text_of(state.get("error"))
     exit_code = as_int(metadata.get("exit"))
-    failed = state.get("status") == "error" or call.name == "invalid" or bool(exit_code)
+    failed = word_of(state.get("status")) == "error" or call.name == "invalid" or bool(exit_code)
     return ToolReturn(
         call.call_id,
         error or _unframed(call.name, text_of(state.get("output"))),
@@ -141,10 +153,10 @@ def answer_of(reason: str | None) -> Result | None:
 
 
 def _usage(part: Part) -> Usage | None:
-    tokens = as_dict(part.tokens)
+    tokens = object_of(part.tokens)
     if not tokens:
         return None
-    cache = as_dict(tokens.get("cache"))
+    cache = object_of(tokens.get("cache"))
     read, write = as_int(cache.get("read")), as_int(cache.get("write"))
     reasoning = as_int(tokens.get("reasoning"))
     return Usage(

@@ -17,7 +17,7 @@ from penstock.agents._causes import cause_of_sdk
 from penstock.agents._edits import path_of, proposed
 from penstock.agents._exit_status import split_status
 from penstock.agents._flags import granted, piped
-from penstock.agents._json import as_dict, as_float, as_int, as_list, media_label, text_of, text_or
+from penstock.agents._json import as_dict, as_float, as_int, as_list, media_label, object_of, text_of, text_or
 from penstock.agents._unknown import unknown
 from penstock.agents.pi.diff import hunks
 from penstock.core import diffs
@@ -375,11 +375,11 @@ def _failure(message: Message) -> Failure:
 
 
 def _figures(usage: Any) -> Usage | None:
-    data = as_dict(usage)
+    data = object_of(usage)
     fresh, cached, written = (as_int(data.get(key)) for key in ("input", "cacheRead", "cacheWrite"))
     if not fresh and not data.get("output"):
         return None
-    cost = as_float(as_dict(data.get("cost")).get("total"))
+    cost = as_float(object_of(data.get("cost")).get("total"))
     whole = (fresh or 0) + (cached or 0) + (written or 0)
     return Usage(whole, as_int(data.get("output")), cached, written, cost_usd=cost)
 

@@ -327,19 +327,23 @@ class CallTracker:
         """True if a call has no result yet."""
         return bool(self._waiting)
 
-    def disagreements(self, *, ended_well: bool) -> Iterator[str]:
-        """Yield a sentence for each oddity that is rarely intended. `ended_well`: every call should have a result."""
+    def disagreements(self) -> Iterator[str]:
+        """Yield a sentence for each oddity that is rarely intended."""
         if self._with_place >= MIN_RESULTS and not self._with_text:
             yield f"all {self._with_place} results of calls are empty"
         if self._called >= MIN_RESULTS and not self._named:
             yield f"none of {self._called} calls has a name"
         if self._called >= MIN_RESULTS and not self._given:
             yield f"none of {self._called} calls has an input or a title"
+
+    def losses(self, *, ended_well: bool) -> Iterator[str]:
+        """Yield a sentence for calls and results that lack the other. `ended_well`: every call should have a result."""
         waiting = sum(call.called and call.lane is None for call in self._waiting.values())
-        if ended_well and waiting and self._messages.count > self._before:  # the model went on
-            yield f"{waiting} of {self._called} calls have no result"
+        went_on = ended_well and self._messages.count > self._before  # after the last call
+        if waiting and went_on and self._traits.runs_tools:
+            yield f"calls without a result: {waiting} of {self._called}"
         if self._unasked:
-            yield f"{self._unasked} results are of no call"
+            yield f"results without a call: {self._unasked}"
 
     def close(self) -> None:
         """End the calls that got no result, and output whose call never came."""

@@ -374,11 +374,8 @@ class Normalizer:
                 complete = message.is_whole or (good and not self._traits.block_ends)
                 self._messages.end_message(lane, message, "ok" if complete and good else "cut", complete)
         self.health.drift += self._places.close(self._texts_so_far, self._results)
-        self.health.checks += [
-            *self._calls.disagreements(ended_well=good),
-            *self._messages.doubles.disagreements(),
-            *outcome.disagreements(),
-        ]
+        self.health.losses += [*self._calls.losses(ended_well=good), *outcome.losses()]
+        self.health.checks += [*self._calls.disagreements(), *self._messages.doubles.disagreements()]
         self._calls.close()
         outcome.close()
         verdict = outcome.judge(exit)

@@ -256,11 +256,13 @@ class RunOutcome:
         if not self.is_repeated:
             self.reply = self._last_reply()
 
-    def disagreements(self) -> Iterator[str]:
+    def losses(self) -> Iterator[str]:
         """Yield a sentence for each figure or text at the end of the run that contradicts an earlier report."""
         result = self._result
         if result is None or result.is_error or result.cancelled:
             return
+        if self._new_content:
+            yield "text or calls came after the agent's own end"
         if result.reply is not None:
             own, reply = well_formed(result.reply).strip(), self.reply.strip()
             # Nearly all are equal, which is found at once: a search prepares for each character of what it looks for.
