@@ -819,6 +819,39 @@ def test_queued_lines_wait_after_a_stop(place: Place) -> None:
 
 
 @pytest.mark.slow
+def test_a_queued_line_is_taken_back(place: Place) -> None:
+    """Up takes the newest one, however far it is typed on; it is not sent, and can be changed in the next prompt."""
+    talk = working(place)
+    talk.type("second prompt\r")
+    talk.until("queued: second prompt")
+    talk.type("\x1b[200~third\rprompt\x1b[201~\r/quit\r")
+    talk.until("queued: /quit")
+    talk.type(UP + CTRL_U + "after")
+    talk.until("not queued any more, but text of the next prompt: /quit")
+    talk.type(UP)
+    talk.until("not queued any more, but text of the next prompt: third")
+    place.go()
+    talk.until("You said: second prompt")
+    talk.until("> third\n  prompt\n  after")
+    assert place.prompts == ["wait please", "second prompt"]
+    talk.type("!\r")
+    talk.until("You said: third")
+    assert place.prompts[2:] == ["third\nprompt\nafter!"]
+
+
+@pytest.mark.slow
+def test_nothing_is_taken_back_where_nothing_is_queued(place: Place) -> None:
+    """Up then changes nothing, and a line that has been sent stays sent."""
+    talk = working(place)
+    talk.type(UP + "half" + UP)
+    talk.until("what you type now appears in the next prompt")
+    place.go()
+    talk.asked("half")
+    assert "not queued" not in talk.text
+    assert place.prompts == ["wait please"]
+
+
+@pytest.mark.slow
 def test_ctrl_d_typed_ahead_leaves_later(place: Place) -> None:
     """The run ends first."""
     talk = working(place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,9 @@ import pytest
 
 from penstock.cli import run, silence
 from penstock.cli.silence import Silence, is_ci
+
+SILENCE = re.compile(r"\[slow\] · still (starting|working), 0 s")
+"""Report of a silence; a slow machine has it before the agent has printed its first line."""
 
 
 def test_reports_come_after_10_s_and_30_s_and_then_each_minute() -> None:
@@ -99,8 +103,7 @@ def test_a_silent_agent_is_reported(pauses: Pauses, capfd: pytest.CaptureFixture
     """An agent that prints nothing is reported while it works, with the command that it runs; its output follows."""
     assert pauses.run(CALL) == 0
     lines = capfd.readouterr().out.splitlines()
-    working = next(line for line in lines if "still working" in line)
-    assert working.startswith("[slow] · still working, 0 s")
+    working = next(line for line in lines if SILENCE.match(line))
     assert lines.index("[slow] Done.") > lines.index(working)
 
 
@@ -115,7 +118,7 @@ def test_text_that_waits_for_its_end_is_silence_in_a_log(pauses: Pauses, capfd: 
     begun = [{"type": "stream_event", "event": event} for event in ({"type": "message_start"}, start)]
     assert pauses.run(*begun, first, before_end=[second, whole({"type": "text", "text": "One sentence."})]) == 0
     lines = capfd.readouterr().out.splitlines()
-    working = next(line for line in lines if line.startswith("[slow] · still working"))
+    working = next(line for line in lines if SILENCE.match(line))
     assert lines.index("[slow] One sentence.") > lines.index(working)
 
 
@@ -129,7 +132,7 @@ def test_a_quiet_output_is_no_silent_job(
     assert pauses.run(CALL, words=words) == 0
     captured = capfd.readouterr()
     assert captured.err.startswith("penstock: slow: still working, 0 s\n")
-    assert "still working" not in captured.out
+    assert "still" not in captured.out
 
 
 def test_a_quiet_output_stays_quiet_elsewhere(pauses: Pauses, capfd: pytest.CaptureFixture[str]) -> None:

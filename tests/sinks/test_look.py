@@ -397,15 +397,58 @@ def test_wide_gaps_in_the_line_of_a_result_are_closed() -> None:
 
 
 def test_the_first_line_says_what_runs() -> None:
-    """Agent and version, model, directory, session; a fact that comes later is added, and none is repeated."""
+    """Agent and version, model, directory, session; what comes before the work is added, and none is repeated."""
     one = ev.RunStarted(session_id="4ea1ae76-b3c0", cwd="/demo", version="2.1", **A)
     two = ev.RunStarted(session_id="4ea1ae76-b3c0", cwd="/demo", version="2.1", model="m", **A)
-    assert show(one, two, two) == "[a] · a 2.1 · in /demo · session 4ea1ae76\n[a] · m\n"
+    assert show(one, two, two) == "[a] · a 2.1 · in /demo · session 4ea1ae76 · m\n"
     assert "session 4ea1ae76-b3c0" in show(one, detail="verbose")
     assert show(ev.RunStarted(program="peer", version="2.1", **A)) == "[a] · peer 2.1\n"
     assert show(ev.RunStarted(program="peer", **A)) == "[a] · peer\n"
     read = call("Read", {"path": "a"})
     assert show(ev.RunStarted(model="m", **A), read, two) == "[a] · m\n[a] ▸ read a\n"
+
+
+def test_the_first_line_grows_until_the_model_is_known() -> None:
+    """A terminal has each fact at once, a log the whole line; both have it before anything else, and have it once."""
+    facts: dict[str, Any] = {"session_id": "s1", "version": "2.1", **A}
+    one, two = ev.RunStarted(**facts), ev.RunStarted(model="m", **facts)
+    terminal, log = TextSink("full"), TextSink("none")
+    assert (terminal.render([one]), log.render([one])) == ("[a] · a 2.1 · session s1", "")
+    assert (terminal.render([one]), log.render([one])) == ("", "")
+    assert (terminal.render([two]), log.render([two])) == (" · m\n", "[a] · a 2.1 · session s1 · m\n")
+    narrow, long = TextSink("full", width=40), ev.RunStarted(model="mock/other-model", **facts)
+    assert narrow.render([one]) + narrow.render([long]) == "[a] · a 2.1 · session s1 · \n    mock/other-model\n"
+    coloured = TextSink("full", color=True, guidance=Guidance(permission="does everything unasked"))
+    assert SGR.sub("", coloured.render([one, two])) == "[a] · a 2.1 · does everything unasked · session s1 · m\n"
+
+
+def test_the_first_line_ends_where_another_begins() -> None:
+    """Whatever it is; a model that is known only then is named as one, and after the work has begun it is not shown."""
+    facts: dict[str, Any] = {"version": "2.1", **A}
+    one, two = ev.RunStarted(**facts), ev.RunStarted(model="m", **facts)
+    noted = ev.Notice("warning", "retry", "again", **A)
+    assert show(one, noted, two, *text("Hi.")) == "[a] · a 2.1\n[a] ! again\n[a] · model m\n\n[a] Hi.\n"
+    assert show(one, *text("Hi."), two) == "[a] · a 2.1\n\n[a] Hi.\n"
+    assert show(one, *text("Hi."), two, detail="verbose") == "[a] · a 2.1\n\n[a] Hi.\n[a] · model m\n"
+    folded = show(one, result("1\n" * 12), two, ci="github", detail="verbose")
+    assert folded.startswith("[a] · a 2.1\n::group::")
+    assert show(one, ev.RunEnded("ok", "", 0, **A)) == "[a] · a 2.1\n[a] ● done\n"
+    hidden = ev.Notice("info", "status", "x", **A)
+    assert show(one, hidden, two) == "[a] · a 2.1 · m\n"
+    thinking = ev.BlockStarted(1, "thinking", 1, **A)
+    assert show(one, thinking, two, detail="minimal") == ""
+    for mode in ("full", "none"):
+        sink = TextSink(mode)
+        before = sink.render([one]) + sink.close()
+        assert (before, sink.render([two])) == ("[a] · a 2.1\n", "[a] · model m\n")
+
+
+def test_a_model_that_looks_like_a_line_stays_in_the_first_one() -> None:
+    """What an agent reports of itself makes no line of its own, and no command of a CI service."""
+    one, two = ev.RunStarted(version="2", **A), ev.RunStarted(model="m\n[a] ● done\n::error::x", **A)
+    assert show(one, two).count("\n") == 1
+    lines = show(one, two, prefix="none", ci="github").splitlines()
+    assert len(lines) == 1
 
 
 def test_a_conversation_says_what_runs_once() -> None:
@@ -576,6 +619,16 @@ def test_silence_is_one_line() -> None:
     sink.render([result()])
     assert sink.silent(180, "a") == "[a] · still working, 3 min 0 s\n"
     assert TextSink("none", detail="quiet").silent(10, "a") == ""
+
+
+def test_silence_before_anything_is_no_work() -> None:
+    """An agent that has reported nothing is starting; after its first line, which ends, it is working."""
+    for mode in ("full", "none"):
+        sink = TextSink(mode)
+        assert sink.silent(10, "a") == "[a] · still starting, 10 s\n"
+        before = sink.render([ev.RunStarted(version="2.1", **A)])
+        line, working = (before + sink.silent(10, "a")).splitlines()
+        assert (line, working) == ("[a] · a 2.1", "[a] · still working, 10 s")
 
 
 def test_silence_does_not_break_the_text_of_a_log() -> None:

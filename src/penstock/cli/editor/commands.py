@@ -61,12 +61,17 @@ class SlashCommand(msgspec.Struct, frozen=True):
 
 def _help(conversation: TerminalConversation, argument: str) -> bool:
     rows = [(f"{name} {command.argument}".strip(), command.help) for name, command in COMMANDS.items()]
-    try:
-        width = os.get_terminal_size(1).columns or USUAL_COLUMNS
-    except OSError:  # it hung up
-        width = USUAL_COLUMNS
+    width = _width()
     say(f"{_definitions([*rows, *OTHER_LINES], width)}\n{_definitions(KEYS, width)}")
     return False
+
+
+def _width() -> int:
+    """Return the columns of the terminal."""
+    try:
+        return os.get_terminal_size(1).columns or USUAL_COLUMNS
+    except OSError:  # it hung up
+        return USUAL_COLUMNS
 
 
 def _definitions(rows: Sequence[tuple[str, str]], width: int) -> str:
@@ -128,7 +133,7 @@ def _sessions(conversation: TerminalConversation, argument: str) -> bool:
 
 def _diff(conversation: TerminalConversation, argument: str) -> bool:
     colours = palette(decide(conversation.options, configured(), several=False).color)
-    sink_output("text").write(directory_diff(conversation.directory, colours))
+    sink_output("text").write(directory_diff(conversation.directory, colours, _width()))
     return False
 
 

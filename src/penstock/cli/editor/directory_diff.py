@@ -17,6 +17,8 @@ SECONDS = 20.0
 """Timeout in seconds for each call of git: a person waits."""
 MAX_LINES = 400
 """Lines of the diff that are shown."""
+STAT_COLUMNS = 80
+"""Maximum columns of the summary."""
 MAX_NEW = 20
 """Number of files that are new to git and are named."""
 MAX_READ_CHARS = 2_000_000
@@ -26,8 +28,10 @@ NOT_A_REPOSITORY = 128
 """Exit status of git outside a repository."""
 
 
-def directory_diff(directory: str, colours: Palette) -> str:
+def directory_diff(directory: str, colours: Palette, width: int = STAT_COLUMNS) -> str:
     """Return the changes in a directory, sanitized: a summary, the diff, and the names of files that are new to git.
+
+    `width`: columns of the terminal, in which the lines of the summary fit.
 
     Raises:
         PenstockError: git cannot do it.
@@ -37,7 +41,7 @@ def directory_diff(directory: str, colours: Palette) -> str:
         raise PenstockError(f"{directory} is in no git repository, so there is nothing to compare with")
     since = ["HEAD"] if git.commit_of("HEAD") is not None else []
     words = ("--no-color", "--no-ext-diff", "--no-textconv", "--relative", *since, "--", ".")
-    stat = _text(git, "diff", "--stat=80", *words)
+    stat = _text(git, "diff", f"--stat={min(width, STAT_COLUMNS)}", *words)
     diff = _text(git, "diff", *words)
     new = git.run("ls-files", "-o", "--exclude-standard", "-z", "--", ".", seconds=SECONDS).items
     parts = [part for part in (clean(stat), _painted(_shortened(diff), colours), _new_files(new)) if part]

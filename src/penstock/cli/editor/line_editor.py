@@ -7,9 +7,7 @@ never asks the terminal for a position, because the answer would arrive among th
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
-import sys
 import termios
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
@@ -18,18 +16,16 @@ from typing import Any, NoReturn
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.completion import CompleteEvent, get_common_complete_suffix
-from prompt_toolkit.data_structures import Size
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.output import ColorDepth, Output
-from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.shortcuts import CompleteStyle
 
 from penstock.cli.console import notify
 from penstock.cli.editor.prompt_history import PromptHistory
-from penstock.cli.editor.reflow import Reflow
+from penstock.cli.editor.reflow import Reflow, SizedOutput
 from penstock.cli.editor.suggestions import Suggestions
 from penstock.cli.editor.typed_ahead import in_foreground
 from penstock.cli.exit_status import SIGNAL_BASE
@@ -66,7 +62,7 @@ class LineEditor:
     ) -> None:
         self._kept = _KeptPrompts(history)
         self._is_warned = False
-        suggestions = Suggestions(files, commands, values)
+        suggestions, output = Suggestions(files, commands, values), SizedOutput()
         self._session: PromptSession[str] = PromptSession(
             "> ",
             multiline=True,
@@ -80,11 +76,11 @@ class LineEditor:
             enable_suspend=True,
             tempfile_suffix=".md",
             color_depth=None if color else ColorDepth.DEPTH_1_BIT,
-            output=_output(),
+            output=output,
         )
         self._session.default_buffer.on_text_changed += self._unwarn
         self._session.app.terminal_size_polling_interval = None  # a signal tells it; drawing twice flickers
-        Reflow(self._session.app)
+        Reflow(self._session.app, output)
 
     def read(self, text: str = "") -> str:
         """Ask for a prompt, with this text in the line; return it.
@@ -183,17 +179,6 @@ class _KeptPrompts(History):
     def store_string(self, string: str) -> None:
         """Keep a prompt."""
         self._history.append(string)
-
-
-def _output() -> Output:
-    def size() -> Size:
-        try:
-            columns, rows = os.get_terminal_size(1)
-        except OSError:  # it hung up
-            columns, rows = 0, 0
-        return Size(rows=rows or 24, columns=columns or 80)
-
-    return Vt100_Output(sys.stdout, size, term=os.environ.get("TERM"), enable_cpr=False)
 
 
 def _modes() -> list[Any] | None:

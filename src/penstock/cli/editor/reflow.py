@@ -8,21 +8,56 @@ and nothing tells the two apart: only tmux, which is known to divide them, is re
 from __future__ import annotations
 
 import os
-from typing import Any
+import sys
+from typing import Any, TextIO
 
 from prompt_toolkit.application import Application
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.layout.screen import Screen
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+
+class SizedOutput(Vt100_Output):
+    """Output whose size is that of the terminal at the last `measure`, so that one drawing has one size.
+
+    The terminal may change while a drawing is made or written, and is drawn on again once a signal says so.
+    """
+
+    def __init__(self, stdout: TextIO | None = None) -> None:
+        self.is_fitting: bool = True
+        """Whether the terminal had this size still when the output was last written."""
+        self._size = _size()
+        super().__init__(stdout or sys.stdout, lambda: self._size, term=os.environ.get("TERM"), enable_cpr=False)
+
+    def measure(self, _: object = None) -> None:
+        """Take the size of the terminal."""
+        self._size = _size()
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        self.is_fitting = _size() == self._size
+        super().flush()
+
+
+def _size() -> Size:
+    try:
+        columns, rows = os.get_terminal_size(1)
+    except OSError:  # it hung up
+        columns, rows = 0, 0
+    return Size(rows=rows or 24, columns=columns or 80)
 
 
 class Reflow:
-    """Repair of one application's drawing."""
+    """Repair of one application's drawing. It takes the size of the terminal before each one."""
 
-    def __init__(self, application: Application[Any]) -> None:
+    def __init__(self, application: Application[Any], output: SizedOutput) -> None:
+        self._output = output
         self._rows: list[int] = []
         """Columns of the drawn rows, down to that of the cursor."""
         self._cursor = 0
         """Column of the cursor."""
         self._width = 0
+        application.before_render += output.measure
         if os.environ.get("TMUX"):
             application.after_render += self._note
             application.before_render += self._go_up
@@ -31,19 +66,20 @@ class Reflow:
         """Note what was drawn."""
         screen = application.renderer.last_rendered_screen
         self._rows = []
-        self._width = application.output.get_size().columns
-        if screen is not None:
+        self._width = self._output.get_size().columns
+        # Rows that are wider than the terminal when they are written are cut off, and not divided.
+        if screen is not None and self._output.is_fitting:
             at = screen.get_cursor_position(application.layout.current_window)
             self._rows, self._cursor = [_columns(screen, row) for row in range(at.y + 1)], at.x
 
-    def _go_up(self, application: Application[Any]) -> None:
+    def _go_up(self, _: object) -> None:
         """Before it is drawn anew: erase the rows that the terminal has made of those above the cursor."""
-        width = application.output.get_size().columns
+        width = self._output.get_size().columns
         rows, self._rows = self._rows, []
         if rows and 0 < width < self._width:
             more = sum(max(size - 1, 0) // width for size in rows[:-1]) + self._cursor // width
-            application.output.cursor_up(more)
-            application.output.erase_down()
+            self._output.cursor_up(more)
+            self._output.erase_down()
 
 
 def _columns(screen: Screen, number: int) -> int:

@@ -1,7 +1,7 @@
 """Text that the user types while an agent works: kept for the next prompt, or queued by Enter.
 
 The terminal shows the agent's output at that time, so keys are not echoed there. A line with Enter is queued, and shown
-as queued. Text without Enter is the beginning of the next prompt.
+as queued, until Up takes it back. Text without Enter is the beginning of the next prompt.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ READ_BYTES = 64 * 1024
 PASTE_ON, PASTE_OFF = b"\x1b[?2004h", b"\x1b[?2004l"
 """Codes that make a terminal begin and stop to mark pasted text."""
 
-FIRST_KEYS = "what you type now appears in the next prompt; Enter queues it"
+FIRST_KEYS = "what you type now appears in the next prompt; Enter queues it, Up takes it back"
 
 
 def in_foreground(fd: int) -> bool:
@@ -178,6 +178,8 @@ class TypedAhead:
             self.text = kept[: max(kept.rfind(" "), kept.rfind("\n")) + 1]
         elif key == "c-d" and not self.text:
             self._queue("/quit")
+        elif key in ("up", "c-p") and self.queued:
+            self._take_back()
         elif len(key) == 1 and not escaped:
             self._add(press.data)
 
@@ -192,4 +194,15 @@ class TypedAhead:
             return
         self.queued.append(line)
         self.text = ""
-        self._news.append(f"queued: {shortened(one_line(line), MAX_SHOWN_CHARS)}")
+        self._news.append(f"queued: {_shown(line)}")
+
+    def _take_back(self) -> None:
+        """Make the newest queued line text of the next prompt again, above what was typed after it."""
+        line, after = self.queued.pop(), self.text
+        self.text = ""
+        self._add(f"{line}\n{after}" if after else line)
+        self._news.append(f"not queued any more, but text of the next prompt: {_shown(line)}")
+
+
+def _shown(line: str) -> str:
+    return shortened(one_line(line), MAX_SHOWN_CHARS)

@@ -9,6 +9,8 @@ such a line is open, everything else waits:
 
 In `verbose` the output of a call streams like text.
 
+The first line of a run is open until the agent's model is known or another line begins.
+
 The output depends only on the events. `live` only decides whether an open line is written as it grows or when it has
 ended.
 """
@@ -30,6 +32,7 @@ from penstock.sinks.shown import ShownText, shared
 from penstock.sinks.text import theme
 from penstock.sinks.text.calls import Calls
 from penstock.sinks.text.edits import Paths
+from penstock.sinks.text.first_line import FirstLine
 from penstock.sinks.text.folding import fold, write_folded
 from penstock.sinks.text.line_writer import LineWriter, Markdown, StreamedBlock
 from penstock.sinks.text.markdown import MarkdownStyles, styled
@@ -87,6 +90,7 @@ class Layout:
         self._results = Results(visibility, self._calls, folds=ci is not None)
         self._streamed = StreamedCalls(self._calls)
         self._plans = PlanCalls()
+        self._first = FirstLine(live=live)
         self._last_line: tuple[LineKind, LineWriter] | None = None
         self._above: LineKind | None = None  # kind of the last line that was written; None at the start
         self._reset()
@@ -98,6 +102,7 @@ class Layout:
         for part in (self._prefixes, self._paths, self._facts, self._results, self._streamed, self._plans):
             part.reset()
         self._describer.reset()
+        self._has_reported = False  # some event has come
         self._has_begun = False
         self._last_error: str | None = None
         self._spoken: set[int] = set()  # open messages whose text was shown
@@ -109,6 +114,7 @@ class Layout:
 
     def take(self, event: ev.Event) -> None:
         """Lay out one event."""
+        self._has_reported = True
         if not self._route_to_call(event):
             self._queue.append(event)
         while self._queue and self._line is None:
@@ -125,6 +131,7 @@ class Layout:
         while self._queue:
             self._handle(self._queue.popleft())
         self._end_text()
+        self._end_first()
         self._last_call = None
 
     @property
@@ -146,7 +153,8 @@ class Layout:
             self.close()
         if self._visibility.quiet:
             return
-        words = f"· still working, {duration(seconds * 1000, whole=True)}"
+        state = "working" if self._has_reported else "starting"
+        words = f"· still {state}, {duration(seconds * 1000, whole=True)}"
         line = self._begin("notice", agent, None)
         line.put(f"{words}: {running}" if (running := self._results.running) else words, "dim")
         line.end()
@@ -155,7 +163,8 @@ class Layout:
         self._shown.note(event)
         if not self._has_begun and isinstance(event, _WORK):
             # Some agents say what they are at the end only; what they may do is known before.
-            self._take_line(ev.RunStarted(agent=event.agent))
+            self._take_start(ev.RunStarted(agent=event.agent))
+            self._end_first()
             self._has_begun = True
         if (handler := _HANDLERS.get(type(event))) is not None:
             handler(self, event)
@@ -409,6 +418,7 @@ class Layout:
 
     def _begin(self, kind: LineKind, agent: str, parent: str | None, mark: str = "") -> LineWriter:
         self._last_call = None
+        self._end_first()
         if self._last_line is not None and self._last_line[1].begun:
             self._above = self._last_line[0]
         # The answers of the main agent have blank lines around them.
@@ -428,6 +438,7 @@ class Layout:
         lines = self._results.lines(event, own=self._last_call == event.call_id)
         if lines is None:
             return
+        self._end_first()
         if self._ci is None or lines.foldable.count("\n") < MAX_UNFOLDED_LINES:
             below: list[Piece] = [("output", f"\n{lines.foldable}")] if lines.foldable else []
             self._line_of("result", event, [*lines.head, *below, *lines.shown])
@@ -461,11 +472,22 @@ class Layout:
     def _take_line(self, event: ev.Event) -> None:
         if isinstance(event, ev.Notice) and event.level == "error":
             self._last_error = event.text
-        late = self._has_begun or (self._last_line is not None and self._last_line[0] not in ("run", "notice"))
-        if isinstance(event, ev.RunStarted) and late and not self._visibility.verbose:
-            return  # the first line is finished; only `verbose` shows later facts
         if line := self._describer.describe(event):
             self._loose(partial(self._line_of, line[0], event, line[1]))
+
+    def _take_start(self, event: ev.RunStarted) -> None:
+        if self._has_begun or (self._last_line is not None and self._last_line[0] not in ("run", "notice")):
+            if self._visibility.verbose:  # the first line has ended; only `verbose` shows later facts
+                self._take_line(event)
+            return
+        if line := self._describer.describe(event):
+            self._first.add(line[1], partial(self._begin, "run", event.agent, event.parent))
+        if event.model is not None:
+            self._end_first()
+
+    def _end_first(self) -> None:
+        if self._first.end():
+            self._facts.has_first_line = True
 
     def _take_plan(self, event: ev.PlanChanged | None, *, ended: bool = False) -> None:
         if (plan := self._plans.due(event, ended=ended)) is not None:
@@ -496,5 +518,6 @@ _HANDLERS: dict[type, Callable[[Layout, Any], None]] = {
     ev.ToolReturned: Layout._take_returned,
     ev.RunEnded: Layout._run_ended,
     **dict.fromkeys(DESCRIBED, Layout._take_line),
+    ev.RunStarted: Layout._take_start,
     ev.PlanChanged: Layout._take_plan,
 }

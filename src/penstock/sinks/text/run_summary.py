@@ -109,6 +109,8 @@ class RunFacts:
         self._any_command = False
         self._is_confirmed = False
         self._has_directory = False
+        self.has_first_line: bool = False
+        """Whether the first line of the run has ended. A model that is reported later is named as one."""
 
     def reset(self) -> None:
         """Forget the run."""
@@ -121,6 +123,7 @@ class RunFacts:
         self._any_command = False
         self._is_confirmed = False
         self._has_directory = False
+        self.has_first_line = False
 
     def note(self, event: ToolCalled | ToolReturned) -> None:
         """Count a call or its result."""
@@ -175,7 +178,12 @@ class RunFacts:
             f"{NOT_CONFINED}{self._guidance.not_confined}" if self._guidance.not_confined else "",
         ]
         known = self._known | self._known_before
-        new = [clean_line(fact) for fact in facts if fact and fact not in known]
+        is_late = self.has_first_line
+        new = [
+            clean_line(f"model {fact}" if is_late and fact == event.model else fact)
+            for fact in facts
+            if fact and fact not in known
+        ]
         self._known.update(fact for fact in facts if fact)
         if self._guidance.said_before is not None:
             self._guidance.said_before.clear()
