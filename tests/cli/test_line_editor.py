@@ -827,9 +827,9 @@ def test_a_queued_line_is_taken_back(place: Place) -> None:
     talk.type("\x1b[200~third\rprompt\x1b[201~\r/quit\r")
     talk.until("queued: /quit")
     talk.type(UP + CTRL_U + "after")
-    talk.until("not queued any more, but text of the next prompt: /quit")
+    talk.until("no longer queued, but text of the next prompt: /quit")
     talk.type(UP)
-    talk.until("not queued any more, but text of the next prompt: third")
+    talk.until("no longer queued, but text of the next prompt: third")
     place.go()
     talk.until("You said: second prompt")
     talk.until("> third\n  prompt\n  after")
@@ -847,7 +847,7 @@ def test_nothing_is_taken_back_where_nothing_is_queued(place: Place) -> None:
     talk.until("what you type now appears in the next prompt")
     place.go()
     talk.asked("half")
-    assert "not queued" not in talk.text
+    assert "no longer queued" not in talk.text
     assert place.prompts == ["wait please"]
 
 

@@ -201,7 +201,7 @@ class TypedAhead:
         line, after = self.queued.pop(), self.text
         self.text = ""
         self._add(f"{line}\n{after}" if after else line)
-        self._news.append(f"not queued any more, but text of the next prompt: {_shown(line)}")
+        self._news.append(f"no longer queued, but text of the next prompt: {_shown(line)}")
 
 
 def _shown(line: str) -> str:
