@@ -94,6 +94,20 @@ def test_rows_that_were_cut_are_as_many_as_before(drawing: Drawing) -> None:
     assert drawing.new == ""
 
 
+def test_rows_from_before_are_divided_even_if_nothing_new_fits(drawing: Drawing) -> None:
+    """The terminal becomes narrower during a second drawing, which changes nothing, as completion does."""
+    drawing.begin()
+    drawing.write()
+    drawing.end()
+    drawing.begin()
+    drawing.columns = 33
+    drawing.write()
+    drawing.end()
+    assert TYPED[:97] in drawing.new
+    drawing.begin()
+    assert drawing.new == "\x1b[5A\x1b[J"
+
+
 def test_a_wider_terminal_joins_nothing(drawing: Drawing) -> None:
     """Rows that the editor has made itself stay what they are."""
     drawing.begin()

@@ -57,6 +57,8 @@ class Reflow:
         self._cursor = 0
         """Column of the cursor."""
         self._width = 0
+        self._kept: list[int] = []
+        """Rows of the drawing before, if this one only writes what has changed since."""
         application.before_render += output.measure
         if os.environ.get("TMUX"):
             application.after_render += self._note
@@ -65,17 +67,20 @@ class Reflow:
     def _note(self, application: Application[Any]) -> None:
         """Note what was drawn."""
         screen = application.renderer.last_rendered_screen
-        self._rows = []
         self._width = self._output.get_size().columns
-        # Rows that are wider than the terminal when they are written are cut off, and not divided.
-        if screen is not None and self._output.is_fitting:
+        if screen is None or not self._output.is_fitting:
+            # Rows that are wider than the terminal when they are written are cut off; those from before it divides.
+            self._rows = self._kept
+        else:
             at = screen.get_cursor_position(application.layout.current_window)
             self._rows, self._cursor = [_columns(screen, row) for row in range(at.y + 1)], at.x
 
-    def _go_up(self, _: object) -> None:
+    def _go_up(self, application: Application[Any]) -> None:
         """Before it is drawn anew: erase the rows that the terminal has made of those above the cursor."""
         width = self._output.get_size().columns
         rows, self._rows = self._rows, []
+        is_whole = application.renderer.last_rendered_screen is None or width != self._width
+        self._kept = [] if is_whole else rows
         if rows and 0 < width < self._width:
             more = sum(max(size - 1, 0) // width for size in rows[:-1]) + self._cursor // width
             self._output.cursor_up(more)
