@@ -20,6 +20,7 @@ from serve_process import LINK
 from served import AGENTS, PLAYER, RECORDINGS, TESTS, TOKEN, Gateway
 from waiting import until
 
+from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.web import foreign_turns
 from penstock.chat.web.routes import ADDRESSES
 
@@ -473,6 +474,49 @@ def test_a_person_decides_what_an_agent_may_do(gateway: Gateway) -> None:
         assert one.get(f"/api/chats/{chat}").json().get("model") is None
     assert answer.status_code == 403
     assert len(turns(gateway)) == 1
+
+
+@pytest.mark.slow
+def test_what_is_rejected_changes_nothing(tmp_path: Path, page: Path) -> None:
+    """Too large, too many or not valid: the chat keeps its model and gets no file, however often a client tries."""
+    held = MORE.replace('HELD"', f'{tmp_path / "go"}", "--model={{model}}"')
+    (tmp_path / "agents.toml").write_text(AGENTS + held)
+    gateway, named = Gateway(tmp_path, page, limits=ServiceLimits(max_queue=1)), {"X-Penstock-Chat": "c"}
+    file = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{b64encode(png()).decode()}"}}
+
+    def ask(model: str, text: str) -> int:
+        content = [{"type": "text", "text": text}, file]
+        return post(gateway, {"model": model, "messages": [{"role": "user", "content": content}]}, **named).status_code
+
+    def left(chat: str) -> tuple[str | None, int]:
+        """The model of the chat, and how many files it has whose messages were not sent."""
+        files = gateway.call(gateway.store.list_attachments(chat))
+        return gateway.service.row(chat).model, sum(it.turn == 0 for it in files)
+
+    (tmp_path / "go").touch()
+    try:
+        assert ask("held/one", "Hello") == 200
+        chat = gateway.service.chat_list.all()[0].id
+        assert left(chat) == ("one", 0)
+        for _ in range(31):  # more than a chat has files that wait for their messages
+            assert ask("held/two", "x" * (gateway.service.limits.max_prompt_bytes + 1)) == 413
+        assert ask("held/two", "a\0b") == 400
+        assert left(chat) == ("one", 0)
+        until(lambda: gateway.service.chat(chat).state == "idle")
+        (tmp_path / "go").unlink()
+        with gateway.client() as one:
+            assert one.post(f"/api/chats/{chat}/turns", json={"text": "It runs"}).status_code == 202
+            until(lambda: one.get(f"/api/chats/{chat}/turns").json()["turns"][-1]["state"] != "queued")
+            assert one.post(f"/api/chats/{chat}/turns", json={"text": "It waits"}).status_code == 202
+        assert ask("held/two", "One too many") == 429
+        assert left(chat) == ("one", 0)
+        (tmp_path / "go").touch()
+        until(lambda: gateway.service.chat(chat).state == "idle")
+        assert ask("held/two", "More") == 200
+        assert left(chat) == ("two", 0)
+    finally:
+        (tmp_path / "go").touch()
+        gateway.close()
 
 
 def test_an_agent_that_acts_unasked_is_rejected(gateway: Gateway) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ from penstock.chat.service.counters import Counters
 from penstock.chat.service.exports import Exports
 from penstock.chat.service.file_changes import TurnChanges
 from penstock.chat.service.limits import Retention, ServiceLimits
-from penstock.chat.service.log.chat_log import ChatLog
+from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.node_work import NodeWork
 from penstock.chat.service.nodes import ThisNode
 from penstock.chat.service.places import Places
@@ -492,12 +493,13 @@ class Service:
         attachments: Sequence[str] = (),
         now: bool = False,
         stops: int | None = None,
+        model: str | None = None,
     ) -> tuple[int, bool]:
         """Ask for a turn in the name of a person; return its number, and whether it is new.
 
         `most`: maximum number of turns of this person that run or wait at once, in all chats. `attachments`: ids of
         those that go with the text, which may then be empty. `now`: it begins before the turns that wait, and stops
-        the running one, whose number is `stops`.
+        the running one, whose number is `stops`. `model`: the chat's from then on, unless the prompt is rejected.
 
         If one of the newest turns has this `key`, that turn is the result. When the call returns, the prompt is in the
         store, and its turn will begin exactly once, even after a crash.
@@ -519,13 +521,35 @@ class Service:
 
         files = await self.attachments.chosen(id, attachments)
         asked = text_of(text, self.limits.max_prompt_bytes, may_be_empty=bool(files))
-        async with self.attachments.sending(id, files) as note:
+        async with self.attachments.sending(id, files) as note, self._using(chat, model_of(model)):
             turn, new = await chat.ask(
                 asked, key=key_of(key), person=person, check=check, attachments=files, now=now, stops=stops
             )
             note(turn)
         await self._was_written_to(chat, text if text.strip() else files[0].name)
         return turn, new
+
+    @asynccontextmanager
+    async def _using(self, chat: Chat, model: str | None) -> AsyncIterator[None]:
+        """Change the model of a chat, unless it is None, before a prompt; change it back if the prompt is rejected.
+
+        The change comes first: the turn may begin as soon as the prompt is kept.
+        """
+        before = chat.row.model
+        if model is None or model == before:
+            yield
+            return
+        await chat.log.change(lambda row: ChatChanges(model=model))
+        try:
+            yield
+        except ChatError:
+            back = ChatChanges(model=before)
+            with suppress(ChatError, *STORE_ERRORS):
+                await chat.log.change(lambda row: back if row.model == model else ChatChanges())
+            raise
+        finally:
+            self._shared.changed.set()
+            self._shared.note(chat.row.id)
 
     async def remove_rule(self, id: str, rule: str) -> ChatView:
         """Remove a rule of a chat: from the next question on, its command is asked for again. Return the chat.

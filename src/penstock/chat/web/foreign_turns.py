@@ -233,30 +233,42 @@ class ForeignTurns:
     ) -> ForeignTurn:
         """Submit a turn with files, or answer the question of the running one. `model`: the chat's from then on.
 
+        What is rejected changes nothing: the chat keeps its model, and gets no file.
+
         Raises:
             Invalid: the answer has files.
             Forbidden: a person has given the agent a higher permission than programs may use.
             ChatError: as `Service.prompt` and `Service.answer`.
         """
         self._check(chat)
-        if model is not None and model != chat.model:
-            await self.service.change(chat.id, model=model)
         timeline = await self.service.log(chat.id).open()
         running = timeline.running
         if running is not None and running.question is not None and running.state != "completed":
             if files:
                 raise Invalid("the agent waits for an answer, which has no files", expected="an answer in words")
-            return await self.answer(chat, running.question.id, text, key)
-        add = self.service.attachments.add
-        ids = [(await add(chat.id, file.name, file.content, person=chat.person)).id for file in files]
-        turn, _ = await self.service.prompt(
-            chat.id,
-            text,
-            key=key.new(),
-            person=chat.person,
-            most=self._security.logins.limit_of(chat.person),
-            attachments=ids,
-        )
+            asked = await self.answer(chat, running.question.id, text, key)
+            if model is not None and model != chat.model:
+                await self.service.change(chat.id, model=model)
+            return asked
+        attachments = self.service.attachments
+        ids: list[str] = []
+        try:
+            for file in files:
+                ids.append((await attachments.add(chat.id, file.name, file.content, person=chat.person)).id)
+            turn, _ = await self.service.prompt(
+                chat.id,
+                text,
+                key=key.new(),
+                person=chat.person,
+                most=self._security.logins.limit_of(chat.person),
+                attachments=ids,
+                model=model,
+            )
+        except ChatError:  # a client that repeats its request would add its files each time
+            for id in ids:
+                with contextlib.suppress(ChatError, *STORE_ERRORS):
+                    await attachments.remove(chat.id, id)
+            raise
         return ForeignTurn(chat.id, turn)
 
     async def answer(self, chat: ChatRow, question: str, text: str, key: Key) -> ForeignTurn:
