@@ -10,6 +10,7 @@ import sys
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -365,6 +366,50 @@ def test_a_person_trusts_a_directory(gateway: Gateway, editor: AcpClient) -> Non
     outside = editor.new(gateway.folder)
     error = editor.fail("session/prompt", sessionId=outside, prompt=words("Hello"))
     assert "root" in error["message"]
+
+
+@pytest.mark.slow
+def test_a_cancelled_prompt_waits_for_no_trust(gateway: Gateway, editor: AcpClient) -> None:
+    """The dialog closes and no chat is made, also if the client never answers; the next prompt asks again."""
+
+    def is_asked(before: int) -> bool:
+        return len(editor.permissions) > before
+
+    folder = gateway.root / "stranger"
+    folder.mkdir()
+    session = editor.new(folder)
+    editor.answer = lambda asked: None
+    for method in ("session/cancel", "session/close"):
+        number, asked = editor.send("session/prompt", sessionId=session, prompt=words("Hello")), len(editor.permissions)
+        editor.until(partial(is_asked, asked))
+        closing = editor.send(method, sessionId=session) if method == "session/close" else 0
+        if not closing:
+            editor.notify(method, sessionId=session)
+        answers = {it["id"]: it["result"] for it in [editor.read() for _ in range(2 if closing else 1)]}
+        assert answers[number] == {"stopReason": "cancelled"}
+    assert len(editor.withdrawn) == 2
+    with gateway.client() as one:
+        assert one.get(f"/api/chats/{session}").status_code == 404
+    session = editor.new(folder)
+    editor.answer = lambda asked: selected("trust")
+    assert editor.prompt(session, "Hello")["stopReason"] == "end_turn"
+
+
+@pytest.mark.slow
+def test_a_first_prompt_that_is_rejected_leaves_no_chat(gateway: Gateway, editor: AcpClient) -> None:
+    """However often it is tried; the session goes on, and its next prompt is a turn of a chat."""
+    session = editor.new(gateway.root)
+    with gateway.client() as one:
+        before = {it["id"] for it in one.get("/api/chats").json()["chats"]}
+        for text in ("a\0b", "x" * (512 * 1024 + 1)):
+            assert editor.fail("session/prompt", sessionId=session, prompt=words(text))["code"] == -32602
+            assert {it["id"] for it in one.get("/api/chats").json()["chats"]} == before
+    odd = {"sessionId": session, "prompt": words("Hello"), "cwd": 5, "mcpServers": None}  # fields of other methods
+    assert editor.ask("session/prompt", **odd)["stopReason"] == "end_turn"
+    assert editor.prompt(session, "More")["stopReason"] == "end_turn"
+    assert [it["prompt"] for it in turns_of(gateway, session)] == ["Hello", "More"]
+    assert editor.fail("session/prompt", sessionId=session, prompt=words("a\0b"))["code"] == -32602
+    assert len(turns_of(gateway, session)) == 2
 
 
 def test_settings_are_those_of_the_chat(gateway: Gateway, editor: AcpClient) -> None:

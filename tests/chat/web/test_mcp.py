@@ -327,6 +327,8 @@ REJECTED: list[tuple[str, dict[str, Any], str]] = [
     ("ask_agent", {}, "missing required field `prompt`"),
     ("ask_agent", {"prompt": ""}, "length >= 1"),
     ("ask_agent", {"prompt": 5}, "Expected `str`"),
+    ("ask_agent", {"prompt": "a\0b"}, "NUL"),
+    ("start_turn", {"prompt": "x" * (512 * 1024 + 1)}, "524,289 bytes"),
     ("ask_agent", {"prompt": "x", "trust": True}, "unknown field `trust`"),
     ("ask_agent", {"prompt": "x", "allow": "all"}, "Invalid enum value 'all'"),
     ("ask_agent", {"prompt": "x", "agent": "nobody"}, "there is no agent 'nobody'"),
@@ -341,13 +343,14 @@ REJECTED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.slow
-def test_what_a_tool_rejects(client: Callable[..., Client]) -> None:
-    """The calling model reads why, and nothing is started."""
+def test_what_a_tool_rejects(client: Callable[..., Client], folder: Path) -> None:
+    """The calling model reads why, nothing is started, and no chat is left."""
     one = client()
     for tool, arguments, said in REJECTED:
         result = one.call(tool, **arguments)
         assert result["isError"], (tool, arguments)
         assert said in text_of(result), (tool, arguments)
+    assert states(folder) == {}
 
 
 @pytest.mark.slow

@@ -98,7 +98,7 @@ class AcpAgent:
             raise RpcError(METHOD_NOT_FOUND, f"there is no method {method[:100]!r}", {"method": method[:100]})
         work = does({} if params is None else params)
         if method == "session/prompt":
-            self._prompts[id] = self._require(read(params, OneSession).session_id)
+            self._prompts[id] = self._require(read(params, PromptParams).session_id)
 
         def translated() -> Any:
             try:
@@ -232,7 +232,9 @@ class AcpAgent:
 
         def work() -> dict[str, Any]:
             session = self._sessions.get(id)
-            if session is None or not session.is_new:
+            if session is not None and session.is_new:
+                self._turns.cancel(session)  # its first prompt may be about to create the chat
+            else:
                 self._chats.delete(id)
             self._drop(id)
             return {}

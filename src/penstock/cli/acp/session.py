@@ -13,6 +13,8 @@ class Active:
 
     def __init__(self) -> None:
         self.turn: int | None = None
+        self.trust: int | None = None
+        """Id of the request to the client whether it trusts the directory."""
         self.cancelled: threading.Event = threading.Event()
 
 

@@ -6,6 +6,7 @@ import threading
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from penstock.chat.history.frames import TurnView
@@ -47,7 +48,8 @@ class SessionTurns:
             RpcError: the turn failed, or cannot begin; or the answer to a question has files.
         """
         if session.is_new:
-            self._create(session)
+            active.turn = self._begin_first(session, active, prompt)
+            return self._answer(session, active)
         self._chats.check_depth(session)
         if prompt.files and session.waiting is not None and session.waiting.shown.question is not None:
             what = "the agent waits for an answer, which has no files; expected an answer in words"
@@ -69,9 +71,18 @@ class SessionTurns:
                     session.waiting = waiting
                     return {"stopReason": "end_turn"}
             active.turn = None
-        if active.cancelled.is_set():
+        if not active.cancelled.is_set():
+            active.turn = self._chats.submit(session.id, prompt)
+        return self._answer(session, active)
+
+    def _answer(self, session: Session, active: Active) -> dict[str, Any]:
+        """Show the turn of a prompt, and return the result of the prompt, which is cancelled if it has no turn.
+
+        Raises:
+            RpcError: the turn failed.
+        """
+        if active.turn is None:
             return {"stopReason": "cancelled"}
-        active.turn = self._chats.submit(session.id, prompt)
         self._say_held(session, active.turn)
         if active.cancelled.is_set():
             self._chats.stop(session.id, active.turn)
@@ -84,9 +95,17 @@ class SessionTurns:
         turn = session.waiting.shown.turn if session.waiting is not None else session.replayed
         if active is not None:
             active.cancelled.set()
+            if active.trust is not None:
+                self._peer.withdraw(active.trust)
             turn = active.turn if active.turn is not None else turn
         if turn is not None:
-            threading.Thread(target=self._chats.stop, args=(session.id, turn), daemon=True).start()
+            threading.Thread(target=self._stop, args=(session.id, turn), daemon=True).start()
+
+    def _stop(self, id: str, turn: int) -> None:
+        try:
+            self._chats.stop(id, turn)
+        except PenstockError as error:
+            notify(f"penstock: the turn cannot be stopped: {error}\n")
 
     def replay(self, session: Session) -> None:
         """Show all turns of a session but the one that answers a prompt now."""
@@ -98,19 +117,48 @@ class SessionTurns:
 
     # --- a new chat ---
 
-    def _create(self, session: Session) -> None:
-        """Create the chat of a session; if its directory is not trusted, ask the person at the client."""
+    def _begin_first(self, session: Session, active: Active, prompt: GivenPrompt) -> int | None:
+        """Create the chat of a session, and return its first turn; None if the prompt was cancelled.
+
+        A chat whose turn does not begin is deleted, unless the server did not answer: then the turn may have begun.
+        """
+        if not self._create(session, active):
+            return None
+        turn = None
+        try:
+            if not active.cancelled.is_set():
+                turn = self._chats.submit(session.id, prompt)
+        except Rejected:
+            self._uncreate(session)
+            raise
+        if turn is None:
+            self._uncreate(session)
+        return turn
+
+    def _create(self, session: Session, active: Active) -> bool:
+        """Create the chat of a session; if its directory is not trusted, ask the person at the client.
+
+        Return False if the prompt was cancelled meanwhile.
+        """
         try:
             chat = self._chats.create(session)
         except Rejected as error:
             if error.code != "untrusted_directory":
                 raise
-            self._trust(session)
+            self._trust(session, active)
+            if active.cancelled.is_set():
+                return False
             chat = self._chats.create(session)
         session.cwd, session.is_new = chat.cwd, False
+        return True
 
-    def _trust(self, session: Session) -> None:
-        """Ask the person at the client whether to trust the directory of a session.
+    def _uncreate(self, session: Session) -> None:
+        session.is_new = True
+        with suppress(PenstockError):  # the next prompt takes it as it is
+            self._chats.delete(session.id)
+
+    def _trust(self, session: Session, active: Active) -> None:
+        """Ask the person at the client whether to trust the directory of a session, unless the prompt is cancelled.
 
         Raises:
             RpcError: the person does not trust it.
@@ -127,10 +175,15 @@ class SessionTurns:
             {"optionId": "trust", "name": "Trust this directory", "kind": "allow_always"},
             {"optionId": "no", "name": "No", "kind": "reject_once"},
         ]
-        _, answer = self._peer.ask(
+        active.trust, answer = self._peer.ask(
             "session/request_permission", {"sessionId": session.id, "toolCall": call, "options": options}
         )
-        if chosen_option(answer) != "trust":
+        if active.cancelled.is_set():
+            self._peer.withdraw(active.trust)
+        is_trusted = chosen_option(answer) == "trust"
+        if active.cancelled.is_set():
+            return
+        if not is_trusted:
             what = f"{session.cwd} is not trusted, so no agent works there"
             raise RpcError(INTERNAL_ERROR, what, {"reason": "untrusted_directory"})
         self._chats.trust(session.cwd)

@@ -28,7 +28,7 @@ from penstock.cli.mcp import tools
 from penstock.cli.serve.client import Rejected
 from penstock.cli.stdio.agents import AgentList, agent_of, careful_level
 from penstock.cli.stdio.link import ServerLink, StdioOptions, TurnStep
-from penstock.cli.stdio.peer import INVALID_PARAMS, METHOD_NOT_FOUND, Peer, RpcError, Unanswered, Work
+from penstock.cli.stdio.peer import INVALID_PARAMS, METHOD_NOT_FOUND, Peer, RpcError, Unanswered, Work, is_id
 from penstock.core.questions import REJECT
 from penstock.errors import PenstockError, UsageError
 from penstock.run import inside
@@ -124,7 +124,9 @@ class ToolServer:
     # --- the protocol ---
 
     def _request(self, id: str | int, method: str, params: Any) -> Work:
-        given = params if isinstance(params, dict) else {}
+        given = {} if params is None else params
+        if not isinstance(given, dict):
+            raise RpcError(INVALID_PARAMS, "the parameters are not an object")
         has_version = self._has_version(given)
         work = self._work(id, method, given)
         if not has_version:
@@ -163,27 +165,28 @@ class ToolServer:
         version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
         if version is None:
             return False
+        if not isinstance(version, str):
+            raise RpcError(INVALID_PARAMS, f"{VERSION_KEY} is not a string")
         if version not in VERSIONS:
-            data = {"supported": [*VERSIONS], "requested": str(version)[:100]}
+            data = {"supported": [*VERSIONS], "requested": version[:100]}
             raise RpcError(UNSUPPORTED_VERSION, "this version of the protocol is not supported", data)
         return True
 
     def _notified(self, method: str, params: Any) -> None:
         if method == "notifications/cancelled" and isinstance(params, dict):
             id = params.get("requestId")
-            call = self._calls.get(id) if isinstance(id, str | int) else None
+            call = self._calls.get(id) if is_id(id) else None
             if call is not None:
                 call.cancel()
 
     def _call(self, id: str | int, params: dict[str, Any]) -> Work:
         name, meta = params.get("name"), params.get("_meta")
-        does = self._tools.get(name) if isinstance(name, str) else None
-        if does is None or not isinstance(name, str):
-            raise RpcError(
-                INVALID_PARAMS, f"there is no tool {str(name)[:100]!r}; expected one of {', '.join(self._tools)}"
-            )
+        if not isinstance(name, str) or name not in self._tools:
+            what = f"there is no tool {name[:100]!r}" if isinstance(name, str) else "the call names no tool"
+            raise RpcError(INVALID_PARAMS, f"{what}; expected one of {', '.join(self._tools)}")
+        does = self._tools[name]
         token = meta.get("progressToken") if isinstance(meta, dict) else None
-        call = self._calls[id] = Call(token if isinstance(token, str | int) else None)
+        call = self._calls[id] = Call(token if is_id(token) else None)
 
         def work() -> dict[str, Any]:
             try:
@@ -246,23 +249,29 @@ class ToolServer:
             raise UsageError(f"there is no chat {chat[:100]!r} of this client", expected="one of an earlier result")
 
     def _begin(self, given: tools.AskAgent) -> tuple[str, int]:
-        """Begin a turn, in a new chat if none is named.
+        """Begin a turn, in a new chat if none is named, which is deleted if the server rejects the turn.
 
         Raises:
             PenstockError: the server rejects it.
         """
         if given.chat is None:
             chat = self._create(given)
-        else:
-            chat = given.chat
-            self._check_chat(chat)
-            found = self._link.ask("GET", f"/api/chats/{chat}", ChatView)
-            if found.allow != self._chats[chat]:
-                raise UsageError("a person has changed the permission of this chat", help="begin another one")
+            try:
+                return chat, self._submit(chat, given.prompt)
+            except Rejected:  # a model that tries again would leave a chat each time
+                del self._chats[chat]
+                with contextlib.suppress(PenstockError):
+                    self._link.ask("DELETE", f"/api/chats/{chat}", type(None))
+                raise
+        self._check_chat(given.chat)
+        found = self._link.ask("GET", f"/api/chats/{given.chat}", ChatView)
+        if found.allow != self._chats[given.chat]:
+            raise UsageError("a person has changed the permission of this chat", help="begin another one")
+        return given.chat, self._submit(given.chat, given.prompt)
+
+    def _submit(self, chat: str, prompt: str) -> int:
         key = uuid.uuid4().hex
-        return chat, self._link.ask(
-            "POST", f"/api/chats/{chat}/turns", TurnNumber, {"text": given.prompt}, key=key
-        ).turn
+        return self._link.ask("POST", f"/api/chats/{chat}/turns", TurnNumber, {"text": prompt}, key=key).turn
 
     def _create(self, given: tools.AskAgent) -> str:
         agent = agent_of(self._agents(), given.agent or self._default())

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import threading
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import msgspec
 
@@ -28,6 +29,9 @@ HEAD_BYTES = 1024
 
 MAX_REQUESTS = 100
 """Number of requests of the client that are answered at once. An editor has a few."""
+
+MAX_ID = 2**63
+"""Number above that of all requests: the protocols have 64 bits for it."""
 
 READ_BYTES = 256 * 1024
 
@@ -93,6 +97,8 @@ class Peer:
         self._writing = threading.Lock()
         self._asked: dict[int, Future[Any]] = {}
         self._last = 0
+        self._open: set[str | int] = set()
+        """Ids of the requests of the client that are being answered."""
         self._works = 0
         self._changed = threading.Condition()
 
@@ -130,8 +136,10 @@ class Peer:
     def withdraw(self, number: int) -> None:
         """Withdraw a request: its answer is no longer needed."""
         if (answer := self._asked.pop(number, None)) is not None:
-            answer.cancel()
-            self.notify("$/cancel_request", {"requestId": number})
+            try:
+                self.notify("$/cancel_request", {"requestId": number})
+            finally:
+                answer.cancel()  # whoever waits for it may end the client's own request, and that after the dialog
 
     # --- lines ---
 
@@ -156,11 +164,22 @@ class Peer:
             yield long or bytes(rest)
 
     def _read(self) -> bytes:
-        """Return the next bytes of the client; none if it has gone, also as a socket reports it: by an error."""
-        try:
-            return os.read(self._source, READ_BYTES)
-        except ConnectionError:
-            return b""
+        """Return the next bytes of the client; none if it has gone, or no longer reads what it is sent."""
+        waiting = select.poll()
+        waiting.register(self._sink, 0)  # its errors are reported nevertheless
+        waiting.register(self._source, select.POLLIN)
+        while True:
+            ready = dict(waiting.poll())
+            if self._source in ready:
+                try:
+                    return os.read(self._source, READ_BYTES)
+                except BlockingIOError:
+                    continue
+                except OSError:  # it is closed, or the other end of a socket is
+                    return b""
+            if ready[self._sink] & (select.POLLERR | select.POLLHUP):
+                return b""
+            waiting.unregister(self._sink)  # a device that cannot be waited for
 
     def _handle(self, line: bytes) -> None:
         try:
@@ -171,38 +190,60 @@ class Peer:
         if not isinstance(message, dict):
             self._fail(None, RpcError(INVALID_REQUEST, "a message is one JSON object a line"))
             return
-        id, method = message.get("id"), message.get("method")
+        id, method, params = message.get("id"), message.get("method"), message.get("params")
         if isinstance(method, str) and "id" not in message:
             try:
-                self._notification(method, message.get("params"))
-            except PenstockError:
-                pass  # nobody waits for the answer to a notification
-        elif isinstance(method, str) and isinstance(id, str | int) and not isinstance(id, bool):
-            self._begin(id, method, message.get("params"))
+                self._notification(method, params)
+            except Exception as error:  # nobody waits for the answer to a notification
+                _known(error)
+        elif isinstance(method, str) and is_id(id):
+            self._begin(id, method, params)
         elif method is None and ("result" in message or "error" in message):
             self._answered(message)
         else:
-            self._fail(None, RpcError(INVALID_REQUEST, "this is neither a request nor an answer of JSON-RPC 2.0"))
+            what = "this is neither a request nor an answer of JSON-RPC 2.0"
+            self._fail(id if is_id(id) and "method" in message else None, RpcError(INVALID_REQUEST, what))
 
     def _begin(self, id: str | int, method: str, params: Any) -> None:
-        with self._changed:
-            if self._works >= MAX_REQUESTS:
-                self._fail(id, RpcError(INTERNAL_ERROR, f"at most {MAX_REQUESTS} requests are answered at once"))
-                return
+        try:
+            self._admit(id)
+        except RpcError as error:
+            self._fail(id, error)
+            return
         try:
             work = self._request(id, method, params)
-        except PenstockError as error:
-            self._fail(id, error)
+        except Exception as error:
+            self._leave(id)
+            self._fail(id, _known(error))
             return
         with self._changed:
             self._works += 1
         threading.Thread(target=self._work, args=(id, work), daemon=True).start()
 
+    def _admit(self, id: str | int) -> None:
+        """Note that a request is being answered.
+
+        Raises:
+            RpcError: another one with its id is, or too many are.
+        """
+        with self._changed:
+            if id in self._open:
+                raise RpcError(INVALID_REQUEST, "a request with this id is being answered")
+            if len(self._open) >= MAX_REQUESTS:
+                raise RpcError(INTERNAL_ERROR, f"at most {MAX_REQUESTS} requests are answered at once")
+            self._open.add(id)
+
+    def _leave(self, id: str | int) -> None:
+        with self._changed:
+            self._open.discard(id)
+
     def _work(self, id: str | int, work: Work) -> None:
         try:
-            self._send(self._result(id, work))
+            answer = self._result(id, work)
+            self._leave(id)  # the client may use its id again as soon as it has the answer
+            self._send(answer)
         except (ClientGone, Unanswered):
-            pass
+            self._leave(id)
         finally:
             with self._changed:
                 self._works -= 1
@@ -213,23 +254,19 @@ class Peer:
             return {"jsonrpc": "2.0", "id": id, "result": work()}
         except (ClientGone, Unanswered):
             raise
-        except PenstockError as error:
-            return _failed(id, error)
-        except Exception:
-            traceback.print_exc()
-            return _failed(id, RpcError(INTERNAL_ERROR, "an error inside of Penstock; its stderr has more"))
+        except Exception as error:
+            return _failed(id, _known(error))
 
     def _answered(self, message: dict[str, Any]) -> None:
-        id = message.get("id")
-        answer = self._asked.pop(id, None) if isinstance(id, int) else None
+        id, error = message.get("id"), message.get("error")
+        answer = self._asked.pop(id, None) if isinstance(id, int) and not isinstance(id, bool) else None
         if answer is None or not answer.set_running_or_notify_cancel():
             return
-        error = message.get("error")
-        if "error" in message:
+        if error is None:
+            answer.set_result(message.get("result"))
+        else:
             words = error.get("message") if isinstance(error, dict) else None
             answer.set_exception(RpcError(INTERNAL_ERROR, words if isinstance(words, str) else "the client failed"))
-        else:
-            answer.set_result(message["result"])
 
     def _fail(self, id: str | int | None, error: PenstockError) -> None:
         self._send(_failed(id, error))
@@ -237,11 +274,22 @@ class Peer:
     def _send(self, message: dict[str, Any]) -> None:
         data = memoryview(msgspec.json.encode(message) + b"\n")
         with self._writing:
-            try:
-                while data:
+            while data:
+                try:
                     data = data[os.write(self._sink, data) :]
-            except OSError:
-                raise ClientGone from None
+                except BlockingIOError:
+                    waiting = select.poll()
+                    waiting.register(self._sink, select.POLLOUT)
+                    waiting.poll()
+                except OSError:
+                    raise ClientGone from None
+
+
+def is_id(value: object) -> TypeGuard[str | int]:
+    """Return whether a value can be the id of a request."""
+    return isinstance(value, str) or (
+        isinstance(value, int) and not isinstance(value, bool) and -MAX_ID <= value < MAX_ID
+    )
 
 
 def _long(line: bytearray) -> LongLine:
@@ -261,7 +309,16 @@ def _decoded(line: bytes) -> Any:
     try:
         return msgspec.json.decode(line)
     except msgspec.DecodeError:
-        return msgspec.json.decode(json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace"))
+        found = json.loads(line.decode("utf-8-sig"))
+        return msgspec.json.decode(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def _known(error: Exception) -> PenstockError:
+    """Return an error as the client gets it. One inside of Penstock is printed."""
+    if isinstance(error, PenstockError):
+        return error
+    traceback.print_exception(error)
+    return RpcError(INTERNAL_ERROR, "an error inside of Penstock; its stderr has more")
 
 
 def _failed(id: str | int | None, error: PenstockError) -> dict[str, Any]:

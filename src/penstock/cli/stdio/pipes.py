@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 @contextmanager
 def private_stdout() -> Iterator[int]:
     """Yield stdout, which nothing else can write to while the context lasts: what is printed goes to stderr."""
-    sink = os.dup(1)
+    sink = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)  # never as stdin, if that is closed
     try:
         os.dup2(2, 1)
         yield sink
