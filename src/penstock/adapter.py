@@ -16,7 +16,7 @@ import msgspec
 
 from penstock.config.rules import STRING, SWITCH, Rule, Rules, check, optional
 from penstock.errors import UsageError
-from penstock.updates import Answer, Traits, Update
+from penstock.updates import Answer, Notice, Traits, Update
 
 Level = Literal["read", "ask", "edits", "all", "own"]
 """Permission of an agent, the same for all of them: it only reads; it asks before it changes something or runs a
@@ -471,3 +471,21 @@ class Dialogue(Adapter, Protocol):
         Return False if there is nothing to cancel yet: the shell then sends a signal at once.
         """
         ...
+
+
+@runtime_checkable
+class Steerable(Dialogue, Protocol):
+    """Dialogue whose agent takes more messages while it works, without an end of its turn.
+
+    Each message ends as a `Notice` with its id in `steer`: with the code `user`, in front of what the agent does about
+    it, or with the code `error` if the agent rejects it. If the run ends with neither, the agent has not taken it.
+    """
+
+    def steer(self, id: str, text: str) -> Sequence[Update]:
+        """Give the agent a message. An agent that has not begun gets it when it has."""
+        ...
+
+
+def not_taken(id: str, reason: str) -> Notice:
+    """Return the notice for a message that the agent did not take while it worked."""
+    return Notice("error", f"the message was not taken: {reason}", "warning", steer=id)

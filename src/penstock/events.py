@@ -310,6 +310,9 @@ class Notice(Base, frozen=True, omit_defaults=True, tag="notice"):
     max_attempts: int | None = None
     wait_ms: int | None = None
     """Time until the next attempt in milliseconds."""
+    steer: str | None = None
+    """Id of a message that was given to the agent while it worked: the agent took it, and `text` is the message (code
+    `user`), or did not, for the reason in `text` (code `error`)."""
 
 
 class QuestionAsked(Base, frozen=True, omit_defaults=True, tag="question_asked"):

@@ -223,6 +223,7 @@ class Notice(msgspec.Struct, frozen=True):
     """A remark about the run that is not model text.
 
     `resets_at`: the time at which a limit resets, in milliseconds since 1970; it is the run's if the run fails of it.
+    `steer`: id of the message that was given to the agent while it worked, see `penstock.events.Notice`.
     """
 
     code: NoticeCode
@@ -234,6 +235,7 @@ class Notice(msgspec.Struct, frozen=True):
     max_attempts: int | None = None
     wait_ms: int | None = None
     resets_at: int | None = None
+    steer: str | None = None
 
 
 class Question(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock import events as ev
 from penstock import updates as up
-from penstock.adapter import Dialogue, Level, Request, Startable
+from penstock.adapter import Dialogue, Level, Request, Startable, not_taken
 from penstock.agents import registry
 from penstock.agents.codex.server import NO_SUCH_METHOD, CodexServer
 from penstock.core.questions import allowed, ordered, resolve
@@ -467,6 +467,99 @@ def test_words_of_the_user_drop_the_message_that_they_interrupt() -> None:
     told(dialogue, "item/agentMessage/delta", itemId="a", delta="Half")
     assert item(dialogue, "started", "userMessage") == [up.MessageEnd("a", status="superseded")]
     assert item(dialogue, "completed", "userMessage") == []
+
+
+def user_message(id: str | None, text: str) -> dict[str, Any]:
+    """What codex reports of a message of the user."""
+    return {"clientId": id, "content": [{"type": "text", "text": text, "text_elements": []}]}
+
+
+def steered(**asked: Any) -> CodexServer:
+    """A dialogue whose turn runs, of which codex has reported the prompt, with a message `s` that was sent."""
+    dialogue = dialogue_in_turn(**asked)
+    assert dialogue.steer("s", "go left") == ()
+    assert spoken(dialogue) == [], "codex takes no message before it has reported the turn"
+    told(dialogue, "turn/started", turn={"id": "u"})
+    item(dialogue, "started", "userMessage", **user_message(None, "go left"))
+    return dialogue
+
+
+def test_a_message_in_the_turn_is_taken_where_codex_answers_it() -> None:
+    """It is sent for this turn, once; the notice stands in front of what the model does next, in the main thread."""
+    dialogue = steered()
+    [said] = spoken(dialogue)
+    text = {"type": "text", "text": "go left", "text_elements": []}
+    asked = {"threadId": "t", "expectedTurnId": "u", "input": [text], "clientUserMessageId": "s"}
+    assert (said["method"], said["params"]) == ("turn/steer", asked)
+    assert dialogue.read({"id": said["id"], "result": {"turnId": "u"}}) == ()
+    assert told(dialogue, "turn/started", turn={"id": "u"}) == []
+    assert spoken(dialogue) == []
+    assert item(dialogue, "started", "userMessage", **user_message("s", "go left")) == []
+    other = told(dialogue, "item/agentMessage/delta", threadId="other", itemId="o", delta="x")
+    assert not any(isinstance(it, up.Notice) for it in other)
+    taken = up.Notice("user", "go left", steer="s")
+    assert item(dialogue, "started", "agentMessage")[:1] == [taken]
+    assert not any(isinstance(it, up.Notice) for it in told(dialogue, "turn/completed", turn={"id": "u"}))
+    assert dialogue.steer("later", "x") == (not_taken("later", "the turn has ended"),)
+
+
+def test_a_message_that_text_follows_at_once_is_taken() -> None:
+    """Codex may report the text before the item; the message that was being written is given up."""
+    dialogue = steered()
+    told(dialogue, "item/agentMessage/delta", itemId="a", delta="Half")
+    assert item(dialogue, "started", "userMessage", **user_message("s", "go left")) == [
+        up.MessageEnd("a", status="superseded")
+    ]
+    assert told(dialogue, "item/agentMessage/delta", itemId="b", delta="Left")[0] == up.Notice(
+        "user", "go left", steer="s"
+    )
+
+
+def test_a_message_that_was_not_answered_is_not_taken() -> None:
+    """It was rejected, or was never read, or is only a part of the conversation since the end of the turn."""
+    dialogue = steered()
+    [said] = spoken(dialogue)
+    for number in ("b", "c"):
+        dialogue.steer(number, number)
+    second = spoken(dialogue)[0]
+    error = {"code": -32600, "message": "no active turn to steer"}
+    assert dialogue.read({"id": second["id"], "error": error}) == (not_taken("b", "no active turn to steer"),)
+    assert dialogue.read({"id": said["id"], "result": {}}) == ()
+    item(dialogue, "started", "userMessage", **user_message("s", "go left"))
+    ended = told(dialogue, "turn/completed", turn={"id": "u", "status": "completed"})
+    late = "the turn ended before it"
+    assert [it for it in ended if isinstance(it, up.Notice)] == [not_taken("s", late), not_taken("c", late)]
+
+
+def test_versions_without_ids_of_messages_report_their_texts() -> None:
+    """Equal texts are taken in their order; the prompt, and what nobody gave, are no such messages."""
+    dialogue = steered()
+    dialogue.steer("again", "go left")
+    for text in ("go left", "go left", "go left", "who?"):
+        item(dialogue, "started", "userMessage", **user_message(None, text))
+    item(dialogue, "started", "userMessage", **user_message("unknown", "go left"))
+    taken = [up.Notice("user", "go left", steer=id) for id in ("s", "again")]
+    assert item(dialogue, "started", "reasoning")[:2] == taken
+
+
+def test_a_recording_shows_the_messages_that_were_taken() -> None:
+    """The ids are in the wire, so a recording is read as the run was."""
+    reader = CodexServer()
+    told(reader, "turn/started", turn={"id": "u"})
+    for id in (None, "s"):
+        item(reader, "started", "userMessage", **user_message(id, "go left"))
+    assert item(reader, "started", "agentMessage")[:1] == [up.Notice("user", "go left", steer="s")]
+
+
+def test_a_turn_that_is_being_stopped_takes_no_message() -> None:
+    """What waits to be sent is not sent after it either."""
+    dialogue = dialogue_in_turn()
+    dialogue.steer("early", "x")
+    assert dialogue.cancel()
+    assert dialogue.steer("s", "x") == (not_taken("s", "the turn has ended"),)
+    told(dialogue, "turn/completed", turn={"id": "u", "status": "interrupted"})
+    told(dialogue, "turn/started", turn={"id": "v"})
+    assert "turn/steer" not in [said["method"] for said in spoken(dialogue)]
 
 
 def test_a_message_that_is_whole_cannot_be_dropped_any_more() -> None:

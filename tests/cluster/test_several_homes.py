@@ -141,6 +141,25 @@ def test_a_change_is_seen_at_all_nodes(cluster: Cluster) -> None:
     until(lambda: home.get(f"/api/chats/{chat}")["title"] == "New words")
 
 
+def test_a_message_for_an_agent_that_works_elsewhere(cluster: Cluster) -> None:
+    """It is given at one node and reaches the agent at another; all see it as a part of the turn, and it runs once."""
+    home, gateway = cluster.machine("a"), cluster.machine("b", works=False)
+    chat = gateway.chat("codex")
+    gateway.prompt(chat, "first")
+    until(lambda: gateway.turns(chat)[0].get("steerable"), "the agent takes messages")
+    gateway.post(f"/api/chats/{chat}/turns", {"text": "left", "steers": 1})
+    gateway.prompt(chat, "right")
+    gateway.post(f"/api/chats/{chat}/turns/3/steer", {"into": 1})
+    taken = {"into": 1, "state": "taken"}
+    for machine in (gateway, home):
+        until(lambda it=machine: [turn.get("steer") for turn in it.turns(chat)] == [taken, taken, None], "it is taken")
+    cluster.gate.touch()
+    assert [turn["outcome"] for turn in gateway.settled(chat, 3)] == ["ok"] * 3
+    assert gateway.settled(chat, 3) == home.settled(chat, 3)
+    did = [json.loads(line) for line in (cluster.folder / "did").read_text().splitlines()]
+    assert did == [{"prompt": "first"}, {"steer": "left"}, {"steer": "right"}]
+
+
 def test_a_rolling_restart(cluster: Cluster) -> None:
     """Machines are ended and started one after another: what was acknowledged begins once, and all see the same."""
     machines = [cluster.machine(name) for name in ("a", "b", "c")]

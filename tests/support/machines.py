@@ -27,6 +27,7 @@ from penstock.chat.store.protocol import StoredEntry
 TESTS = Path(__file__).parents[1]
 SCRIPTED = TESTS / "support" / "scripted.py"
 PEER = TESTS / "support" / "acp_peer.py"
+CODEX = TESTS / "support" / "codex_peer.py"
 RECORDINGS = TESTS / "recordings" / "claude"
 
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -147,6 +148,10 @@ class Machine:
             "halting": ([*play, f"--hold=9:{self.cluster.gate}", f"--hold=20:{self.cluster.folder / 'never'}"], claude),
             "slow": ([*play[:-1], "--speed=1"], claude),
             "peer": ([sys.executable, str(PEER)], 'protocol = "acp"'),
+            "codex": (
+                [sys.executable, "-S", str(CODEX), f"--did={self.cluster.folder}/did", f"--gate={self.cluster.gate}"],
+                "",
+            ),
         }
         tables = [f"[agents.{name}]\ncommand = {json.dumps(words)}\n{more}" for name, (words, more) in agents.items()]
         (self.folder / "config.toml").write_text("\n".join(tables))

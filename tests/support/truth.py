@@ -20,6 +20,7 @@ from penstock.chat.history.entries import (
     Prompted,
     Released,
     SentNow,
+    SteerRequested,
     StopRequested,
     TurnBegan,
     TurnEnded,
@@ -69,7 +70,7 @@ def folded(rows: list[StoredEntry]) -> dict[int, dict[str, Any]]:
             case Edited(turn=number, text=text):
                 if "began" not in turns[number]:
                     turns[number]["prompt"] = text
-            case StopRequested() | Released() | SentNow() | Moved() | Answered() | Undone():
+            case StopRequested() | Released() | SentNow() | SteerRequested() | Moved() | Answered() | Undone():
                 pass  # what it leads to is an entry of its own
             case FilesLeft() | ChangesFound():
                 assert running == numbered.what.turn, f"the files of turn {numbered.what.turn} come too late"
@@ -80,6 +81,8 @@ def folded(rows: list[StoredEntry]) -> dict[int, dict[str, Any]]:
                 told = turn.feed([event])
                 if isinstance(event, ev.RunEnded):
                     running = 0
+                elif isinstance(event, ev.Notice) and event.code == "user" and event.steer is not None:
+                    turns[int(event.steer)] |= {"message": "", "outcome": "ok", "reason": ""}
         for each in told:
             if isinstance(each, Completed):
                 turns[number] |= {"message": each.message, "outcome": each.outcome, "reason": each.reason or ""}

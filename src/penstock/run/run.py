@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 
-from penstock.adapter import Level
-from penstock.config.rules import STRING, Rules, check
+from penstock.adapter import Level, Steerable
+from penstock.config.rules import STRING, Rules, check, optional
 from penstock.core import diffs
 from penstock.core.health import Health
 from penstock.errors import AgentFailed, AgentNotFound, UsageError, shown
@@ -38,6 +39,8 @@ OnQuestion = Callable[[QuestionAsked], str | Awaitable[str | None] | None]
 `async` if the run is read by `async` code."""
 
 ANSWER_RULES: Rules = {"id": STRING, "text": STRING}
+
+STEER_RULES: Rules = {"text": STRING, "id": optional(STRING)}
 
 
 class RunObserver(Protocol):
@@ -70,8 +73,8 @@ class Run:
     """One prompt given to one agent: its events, live, and then its `result`.
 
     It is a context manager and an iterator of events, for `async` and for synchronous code. Leaving the block before
-    the run has ended cancels it and waits until none of its processes is left. `cancel`, `kill` and `answer` may be
-    called from any thread.
+    the run has ended cancels it and waits until none of its processes is left. `cancel`, `kill`, `answer` and `steer`
+    may be called from any thread.
 
     With a fallback, the events of an agent that could not work, up to its `run_ended`, are followed by those of the
     agent that takes over. All properties are then those of the newest agent. With `retry`, the events of each further
@@ -231,6 +234,27 @@ class Run:
         """
         check({"id": id, "text": text}, ANSWER_RULES)
         self._running.answer(id, text)
+
+    @property
+    def can_steer(self) -> bool:
+        """True if the agent takes messages while it works, by this route."""
+        return isinstance(self._launch.reader, Steerable)
+
+    def steer(self, text: str, id: str | None = None) -> str:
+        """Give the agent a message while it works; return the id of the message, by default a new one.
+
+        A `notice` with this id in `steer` says what became of it: its code is `user` if the agent took it, and `error`
+        if not. If the run ends with neither, the agent has not taken it.
+
+        Raises:
+            UsageError: the run was not started, or the text is empty or has a NUL.
+        """
+        check({"text": text, "id": id}, STEER_RULES)
+        if not text.strip() or "\0" in text:
+            raise UsageError("the message is empty, or has a NUL", expected="a message for the agent")
+        id = id or f"steer-{uuid.uuid4().hex}"
+        self._running.steer(id, text)
+        return id
 
     def rule_of(self, id: str) -> CommandRule | None:
         """Return the rule that allows the command of the open question `id`; None if there is no such command."""

@@ -7,7 +7,7 @@ import selectors
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.adapter import Dialogue
+from penstock.adapter import Dialogue, Steerable, not_taken
 from penstock.core.questions import PERMISSIONS, allowed, allowed_by_rule, rejected, resolve
 from penstock.events import QuestionAsked
 from penstock.run.process import Process
@@ -62,6 +62,14 @@ class StdinWriter:
     def cancel(self) -> bool:
         """Cancel over the protocol; return False if it has no cancel, or nothing to cancel."""
         return self._dialogue is not None and self._dialogue.cancel()
+
+    def steer(self, id: str, text: str) -> Sequence[Update]:
+        """Give the agent a message while it works."""
+        if not isinstance(self._dialogue, Steerable):
+            return (not_taken(id, "the agent takes no messages while it works"),)
+        if not self._more:
+            return (not_taken(id, "the turn has ended"),)
+        return self._dialogue.steer(id, text)
 
     def expect(self, question: QuestionAsked) -> None:
         """Add a question that waits for a person's answer. Call it before a reader sees the question."""

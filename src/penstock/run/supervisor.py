@@ -63,7 +63,7 @@ LONGEST_WAIT_SECONDS = 3600.0
 class Supervisor:
     """Runs one agent to its end: `start` it, read `events`; `join` waits until no process is left.
 
-    `cancel`, `kill` and `answer` may be called from any thread.
+    `cancel`, `kill`, `answer` and `steer` may be called from any thread.
     """
 
     def __init__(
@@ -158,6 +158,10 @@ class Supervisor:
     def answer(self, id: str, text: str) -> None:
         """Answer a question of the agent. If it no longer waits, nothing happens."""
         self._calls.put(lambda: self._answer(self._stdin.parse_answer(id, text)))
+
+    def steer(self, id: str, text: str) -> None:
+        """Give the agent a message while it works. After the end of the run nothing happens."""
+        self._calls.put(lambda: self._steer(id, text))
 
     def rule_of(self, id: str) -> CommandRule | None:
         """Return the rule that allows the command of an open question; None if there is no such command."""
@@ -476,6 +480,10 @@ class Supervisor:
         if answer is not None:
             self._emit(self.stream.apply(self._stdin.answer(answer), self._now()))
             self._write_stdin()
+
+    def _steer(self, id: str, text: str) -> None:
+        self._emit(self.stream.apply(self._stdin.steer(id, text), self._now()))
+        self._write_stdin()
 
     def _note_denial(self, text: str) -> None:
         """Report an address that the run may not reach. The proxy's thread calls it."""

@@ -16,6 +16,8 @@ FIELDS: dict[str, set[str]] = {
     "held": {"turns"},
     "queue": {"turns"},
     "edited": {"turn", "prompt", "edits"},
+    "steer": {"turn", "steer"},
+    "steerable": {"turn"},
     "streaming": {"turn", "status", "question", "began_at"},
     "thinking": {"turn", "content"},
     "plan": {"turn", "done", "all"},
@@ -33,7 +35,7 @@ FIELDS: dict[str, set[str]] = {
 }
 """Types of frames, with the fields that each may have."""
 
-WHILE_RUNNING = ("status", "reply", "question", "plan")
+WHILE_RUNNING = ("status", "reply", "question", "plan", "steerable")
 OF_SNAPSHOTS = ("first", "last", "agent", "model", "place", "undos")
 """Fields of a turn that a snapshot has, and that the frames do not have, or have later."""
 
@@ -121,6 +123,12 @@ class Viewer:
         require(frame["edits"] == turn.get("edits", 0) + 1, "a change was lost")
         turn.update(frame)
 
+    def _steer(self, frame: Frame) -> None:
+        self._turn(frame, "queued")["steer"] = frame["steer"]
+
+    def _steerable(self, frame: Frame) -> None:
+        self._turn(frame, "running")["steerable"] = True
+
     def _streaming(self, frame: Frame) -> None:
         turn = self._turn(frame, "queued", "running")
         begins = turn["state"] == "queued"
@@ -160,7 +168,11 @@ class Viewer:
 
     def _completed(self, frame: Frame) -> None:
         turn = self._turn(frame, "queued", "running")
-        if turn["state"] == "queued":  # taken back
+        steer = turn.get("steer") or {}
+        if steer.get("state") == "taken":
+            self.order.remove(frame["turn"])
+            self.order.insert(self.order.index(steer["into"]), frame["turn"])
+        elif turn["state"] == "queued":  # taken back
             self._ran(frame["turn"])
         for name in (*WHILE_RUNNING, "held"):
             turn.pop(name, None)

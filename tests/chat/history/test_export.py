@@ -14,7 +14,7 @@ from penstock import events as ev
 from penstock.chat.history.denied import DeniedAction
 from penstock.chat.history.export import html, markdown
 from penstock.chat.history.export.parts import MAX_DEPTH, TurnToExport, file_name, is_exported, parts_of, when
-from penstock.chat.history.frames import TurnView
+from penstock.chat.history.frames import Steer, TurnView
 from penstock.chat.history.items import AnyItem, Asked, Called, Noticed, Planned, Said, Thought
 
 EVIL = (
@@ -166,13 +166,14 @@ def test_what_did_not_end_well_says_so(form: Any) -> None:
         TurnToExport(done(turn=4), gap="the agent's program has not ended yet"),
         done(by="heartbeat"),
         done(person="ana", agent="claude"),
+        done(message="", steer=Steer(2, "taken")),
         form=form,
     )
     for words in (
         *("It failed: it broke", "There is no valid login.", "It was cut off.", "The reply met the limit"),
         *("Rejected by a person: rm -rf build.", "Not allowed: curl, 2 more actions.", "Not allowed: 1 action."),
         *("half a", "It is still running.", "It waits for its turn.", "The steps: the agent"),
-        *("Heartbeat", "ana", "claude"),
+        *("Heartbeat", "ana", "claude", "It was given to the agent while it worked on the next message."),
     ):
         assert words in text, words
 

@@ -22,11 +22,12 @@ from penstock.chat.history.entries import (
     Prompted,
     Released,
     SentNow,
+    SteerRequested,
     StopRequested,
     TurnBegan,
     TurnEnded,
 )
-from penstock.chat.history.frames import AssistantDelta, TurnView
+from penstock.chat.history.frames import AssistantDelta, Steer, TurnView
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.store.protocol import StoredEntry
 from penstock.stream import Stream
@@ -363,6 +364,8 @@ class Queue:
         self.held: set[int] = set()
         self.texts: dict[int, str] = {}
         self.running: int | None = None
+        self.steerable = False
+        self.given: set[int] = set()
 
     @property
     def order(self) -> list[int]:
@@ -376,25 +379,56 @@ class Queue:
             self.first.append(turn)
             self.held.discard(turn)
 
+    def remove(self, turn: int) -> None:
+        """It waits no more."""
+        (self.first if turn in self.first else self.waiting).remove(turn)
+        self.held.discard(turn)
+        self.given.discard(turn)
 
-def entries_of(seed: int) -> tuple[list[Entry | ev.Event], Queue]:
+    def give(self, turn: int) -> None:
+        """Give it to the agent of the running turn."""
+        if self.running is not None and self.steerable and turn in self.order:
+            self.given.add(turn)
+
+
+def notice(turn: int, code: ev.NoticeCode) -> ev.Notice:
+    """What an agent reports of a message that it was given."""
+    return ev.Notice("info", code, f"about {turn}", steer=str(turn), agent="codex")
+
+
+def entries_of(seed: int) -> tuple[list[Entry | ev.Event], Queue]:  # noqa: C901, PLR0915 - a branch for each entry
     """Return a random log of a chat, and the queue that it leads to."""
     chance, queue, log = random.Random(seed), Queue(), list[Entry | ev.Event]()
     for number in range(1, 40):
-        what = chance.choice(["prompt", "prompt", "now", "send", "move", "edit", "stop", "release", "begin", "gone"])
+        kinds = ["prompt", "prompt", "now", "send", "move", "edit", "stop", "release", "begin", "gone"]
+        what = chance.choice([*kinds, "steer", "give", "taken", "rejected"])
         some = chance.choice(queue.order) if queue.order else number
-        if what in ("prompt", "now"):
+        if what in ("prompt", "now", "steer"):
             stops = queue.running if what == "now" and chance.random() < 0.5 else None
-            log.append(Prompted(number, f"text {number}", now=what == "now", stops=stops))
+            steers = (queue.running or 99) if what == "steer" else None
+            log.append(Prompted(number, f"text {number}", now=what == "now", stops=stops, steers=steers))
             queue.texts[number] = f"text {number}"
-            if what == "prompt" and queue.held:
+            if what != "now" and queue.held:
                 queue.held.add(number)
             queue.waiting.append(number)
             if what == "now":
                 queue.send_now(number)
+                queue.steerable = queue.steerable and stops is None
+            if what == "steer":
+                queue.give(number)
+        elif what == "give":
+            log.append(SteerRequested(some, queue.running or 99))
+            queue.give(some)
+        elif what in ("taken", "rejected") and queue.given and queue.running is not None:
+            some = chance.choice(sorted(queue.given))
+            log += [notice(some, "user" if what == "taken" else "error"), notice(some, "user"), notice(77, "user")]
+            queue.given.discard(some)
+            if what == "taken":
+                queue.remove(some)
         elif what == "send":
             log.append(SentNow(some, stops=queue.running))
             queue.send_now(some)
+            queue.steerable = queue.steerable and some not in queue.order
         elif what == "move":
             order = chance.sample(queue.order, len(queue.order))
             log.append(Moved([*order, 999]))
@@ -405,18 +439,18 @@ def entries_of(seed: int) -> tuple[list[Entry | ev.Event], Queue]:
         elif what == "stop" and queue.running is not None:
             log += [StopRequested(queue.running), TurnEnded(queue.running, "cancelled")]
             queue.held |= {*queue.order}
-            queue.running = None
+            queue.running, queue.given = None, set()
         elif what == "release":
             log.append(Released(some))
             queue.held -= {turn for turn in queue.held if turn <= some}
         elif what == "gone" and queue.order:
             log += [StopRequested(some), TurnEnded(some, "cancelled")]
-            (queue.first if some in queue.first else queue.waiting).remove(some)
-            queue.held.discard(some)
+            queue.remove(some)
         elif what == "begin" and queue.running is None and any(turn not in queue.held for turn in queue.order):
             queue.running = next(turn for turn in queue.order if turn not in queue.held)
-            (queue.first if queue.running in queue.first else queue.waiting).remove(queue.running)
-            log.append(TurnBegan(queue.running, "claude", "/"))
+            queue.remove(queue.running)
+            queue.steerable = chance.random() < 0.7
+            log.append(TurnBegan(queue.running, "claude", "/", steerable=queue.steerable))
     return log, queue
 
 
@@ -429,6 +463,7 @@ def test_everybody_sees_the_same_queue(seed: int) -> None:
     assert [view.turn for view in whole.queued] == queue.order
     assert {view.turn for view in whole.held} == queue.held
     assert [view.turn for view in whole.ready] == [turn for turn in queue.order if turn not in queue.held]
+    assert {view.turn for view in whole.given} == queue.given
     assert {view.turn: view.prompt for view in whole.queued} == {turn: queue.texts[turn] for turn in queue.order}
     assert whole.latest is None or not queue.order or whole.latest.turn == queue.order[-1]
     expected = new_viewer(whole).seen
@@ -438,3 +473,33 @@ def test_everybody_sees_the_same_queue(seed: int) -> None:
         bring_up(viewer, whole, deltas=True)
         assert viewer.seen == expected
         grown.take([entry])
+
+
+def test_a_message_that_the_agent_took_is_a_part_of_its_turn() -> None:
+    """It precedes that turn, also when the turn is read later; what the chat asks is what that turn asks."""
+    began: list[Entry] = [Prompted(1, "one"), TurnBegan(1, "codex", "/", steerable=True)]
+    given: list[Entry] = [Prompted(2, "two", steers=1), Prompted(3, "three", steers=1), Prompted(4, "four")]
+    made = folded(numbered([*began, *given, StopRequested(queued=True), notice(3, "user"), notice(2, "user")]))
+    assert made.stops == {4}, "what was given is not taken back with all that waits"
+    assert [(view.turn, view.whole) for view in made.snapshot().turns] == [(2, 1), (3, 1), (1, None), (4, None)]
+    assert made.can_steer(1)
+    assert not made.can_steer(2)
+    assert (made.turns[3].outcome, made.turns[3].finalized, made.turns[3].began_at) == ("ok", True, None)
+    made.take([Numbered(9, 9, TurnEnded(4, "cancelled")), Numbered(10, 9, TurnEnded(1, "ok"))])
+    assert made.latest is not None
+    assert made.latest.turn == 1
+    assert not made.can_steer(1)
+    parts = [view for view in made.turns.values() if view.turn != 1]
+    assert [view.turn for view in timeline.in_conversation(parts)] == [2, 3, 4], "also without the turn itself"
+
+
+def test_a_turn_that_is_over_takes_no_message() -> None:
+    """What was given to it waits, and so does what is given to one that cannot take it, or is being stopped."""
+    one = TurnBegan(1, "codex", "/", steerable=True)
+    began: list[Entry] = [Prompted(1, "one"), one, Prompted(2, "two", steers=1)]
+    late = Steer(1, "late")
+    assert folded(numbered([*began, TurnEnded(1, "ok")])).turns[2].steer == late
+    stopped = folded(numbered([*began, StopRequested(1), Prompted(3, "three", steers=1), SteerRequested(9, 1)]))
+    assert (stopped.turns[2].steer, stopped.turns[3].steer) == (Steer(1, "given"), late)
+    deaf: list[Entry] = [Prompted(1, "one"), TurnBegan(1, "claude", "/"), Prompted(2, "two"), SteerRequested(2, 1)]
+    assert folded(numbered([*deaf, notice(2, "user")])).turns[2].steer == late

@@ -22,6 +22,7 @@ from penstock.chat.history.entries import (
     Prompted,
     Released,
     SentNow,
+    SteerRequested,
     StopRequested,
     TurnBegan,
     TurnEnded,
@@ -74,7 +75,7 @@ class Queue:
             case Released(turn=last):
                 self.held = {it for it in self.held if it > last}
             case _:
-                return isinstance(what, Edited)
+                return isinstance(what, Edited | SteerRequested)
         return True
 
     def first(self, turn: int) -> None:
@@ -235,6 +236,8 @@ class Home:
             else:
                 assert what is not None
                 assert running, "an event that belongs to no turn"
+                if isinstance(what, ev.Notice) and what.code == "user" and what.steer is not None:
+                    queue.waiting = [it for it in queue.waiting if str(it) != what.steer]
                 running = 0 if isinstance(what, ev.RunEnded) else running
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +19,7 @@ from penstock.chat.service.service import Service
 if TYPE_CHECKING:
     from chat.service.conftest import Home
 
+CODEX = Path(__file__).parents[2] / "support" / "codex_peer.py"
 SEEDS = int(os.environ.get("PENSTOCK_TEST_RUNS", "3"))
 STEPS = 40
 PROMPTS = ["permission", "wait", "hello there", "fail", "play err500", "play tools.nopartial"]
@@ -26,7 +29,7 @@ async def step(service: Service, chance: random.Random, asked: set[str]) -> None
     """Ask for something."""
     id = chance.choice(service.chat_list.all()).id
     doing = {"prompt": 8, "now": 2, "stop": 1, "stop one": 2, "release": 3, "answer": 4, "wait": 4, "change": 1}
-    doing |= {"edit": 2, "move": 3, "send now": 2}
+    doing |= {"edit": 2, "move": 3, "send now": 2, "steer": 3, "give": 2}
     what = chance.choices([*doing], [*doing.values()])[0]
     turns, _ = await service.turns(id)
     running = next((turn.turn for turn in turns if turn.state == "running"), None)
@@ -39,6 +42,11 @@ async def step(service: Service, chance: random.Random, asked: set[str]) -> None
         elif what == "now":
             await service.prompt(id, "hello now", now=True, stops=running)
             asked.add(id)
+        elif what == "steer":
+            await service.prompt(id, "hello meanwhile", steers=running or 1)
+            asked.add(id)
+        elif what == "give" and waiting:
+            await service.queue.steer(id, chance.choice(waiting), running or 1)
         elif what == "edit" and turns:
             turn = chance.choice(turns)
             await service.queue.edit(id, turn.turn, chance.choice(PROMPTS), edits=turn.edits)
@@ -69,13 +77,14 @@ def test_random_requests_keep_the_grammar(home: Home, seed: int) -> None:
     """Prompts, stops, answers and restarts; at the end a fold of all rows shows what the summaries show."""
     home.peer()
     home.scripted("quick", "claude/tools", "--speed=50")
+    home.configure("codex", [sys.executable, "-S", str(CODEX), f"--did={home.folder}/did", "--random"])
     chance = random.Random(seed)
 
     async def use(steps: int, first: bool) -> None:
         limits = ServiceLimits(max_runs=2, max_queue=4, asking_grace=0.05)
         async with home.service(limits=limits) as service:
             if first:
-                for agent in ("peer", "quick", "scripted"):
+                for agent in ("peer", "quick", "scripted", "codex"):
                     await service.create(agent=agent)
             for _ in range(steps):
                 await step(service, chance, asked)

@@ -245,7 +245,7 @@ def test_a_body_that_is_no_prompt(client: httpx.Client, shared: Gateway, content
         f"/api/chats/{shared.chat()}/turns", content=content, headers={"Content-Type": "application/json"}
     )
     assert refused(answer) == (400, "invalid")
-    assert answer.json()["detail"].endswith('expected {"text", "attachments"?, "now"?, "stops"?}')
+    assert answer.json()["detail"].endswith('expected {"text", "attachments"?, "now"?, "stops"?, "steers"?}')
 
 
 # --- turns ---

@@ -62,6 +62,7 @@ WRITES = {
     "edit",
     "move",
     "send_now",
+    "steer",
     "branch",
     "terminal",
     "remove_rule",

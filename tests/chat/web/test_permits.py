@@ -39,8 +39,8 @@ NO_CHANGE = {
 }
 """Operations with a right that change nothing in the store, and why."""
 
-ALIKE = {"ui_chat_with": "ui_chat", "agui_run_with": "agui_run", "ui_stop": "stop"}
-"""Operations that are another one by a second address."""
+ALIKE = {"ui_chat_with": "ui_chat", "agui_run_with": "agui_run", "ui_stop": "stop", "steer": "send_now"}
+"""Operations that are another one by a second address, or submit another entry in the same way."""
 
 OCTETS = {"Content-Type": "application/octet-stream"}
 MESSAGE = {"role": "user", "content": "hello"}

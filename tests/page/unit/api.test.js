@@ -52,6 +52,24 @@ test("a prompt carries its key, and an answer without a body is null", async () 
   assert.equal(await api.remove("c"), null);
 });
 
+test("a message stops the turn that runs, or is given to its agent, or waits", async () => {
+  answers.set("POST /api/chats/c/turns", () => ({ turn: 7 }));
+  answers.set("POST /api/chats/c/turns/2/steer", () => ({ turn: 2 }));
+  await api.prompt("c", "a", "k", { stops: 1 });
+  await api.prompt("c", "b", "k", { steers: 1 });
+  await api.prompt("c", "c", "k", {}, [{ id: "f" }]);
+  await api.steer("c", 2, 1);
+  assert.deepEqual(
+    requests.map((it) => it.body),
+    [
+      { text: "a", now: true, stops: 1 },
+      { text: "b", steers: 1 },
+      { text: "c", attachments: ["f"], now: true },
+      { into: 1 },
+    ],
+  );
+});
+
 test("turns and details come with the names of the page, whatever those of the wire are", async () => {
   const turn = { turn: 1, prompt: "p", by: "person", state: "completed", question: { id: "q" }, finalized: true };
   const expected = { turn: 1, prompt: "p", by: "person", state: "completed", question: { id: "q" }, finalized: true };

@@ -43,6 +43,15 @@ test("a message is sent until the server has it, with one key, and waits longer 
   assert.equal(frames.at(-1).turn, 7);
 });
 
+test("a message for the agent of a turn is for that turn, also after a reload", async () => {
+  const { box, stored } = outbox([7]);
+  box.send("c", "k", "left", { steers: 3 });
+  const again = outbox([7], { text: stored.text });
+  again.box.wake();
+  await settle();
+  assert.deepEqual(again.sent, [["c", "left", "k", { steers: 3 }]]);
+});
+
 test("what stops a turn stops that one alone, also after a reload; sent again after an error, it only waits", async () => {
   const { box, stored } = outbox([7]);
   box.send("c", "k", "now", { stops: 3 });

@@ -10,11 +10,13 @@ import {
   isTakenBack,
   movedBy,
   openQuestion,
+  partsOf,
   points,
   queue,
   reduce,
   running,
   waits,
+  wholeOf,
 } from "../../../src/penstock/chat/page/state/reducer.js";
 
 const fold = (frames, chat = EMPTY) => frames.reduce(reduce, chat);
@@ -339,4 +341,26 @@ test("a message moves by one place, and not past an end", () => {
   assert.equal(movedBy(queue(chat), first, -1), null);
   assert.equal(movedBy(queue(chat), third, 1), null);
   assert.equal(movedBy([], third, 1), null);
+});
+
+test("a message that the agent took is a part of its turn, and stands before it", () => {
+  const given = (turn, state) => ({ type: "steer", turn, steer: { into: 1, state } });
+  const chat = fold([...LIFE.slice(0, 3), { type: "steerable", turn: 1 }, prompted(2), prompted(3), given(2, "given")]);
+  assert.equal(running(chat).steerable, true);
+  assert.equal(wholeOf(chat.turns[1]), undefined);
+  const over = { type: "completed", turn: 2, message: "", outcome: "ok", completed_at: 7 };
+  const taken = fold([given(2, "taken"), over, { type: "finalized", turn: 2, steps: 0 }], chat);
+  assert.deepEqual(
+    taken.turns.map(({ turn }) => turn),
+    [2, 1, 3],
+  );
+  assert.deepEqual(
+    taken.turns.map((turn) => partsOf(taken, turn).map((it) => it.turn)),
+    [[], [2], []],
+  );
+  assert.equal(isTakenBack(taken.turns[0]), false);
+  const question = { id: "q", text: "?" };
+  const asks = fold([given(3, "late"), { ...LIFE[9], question }, prompted(4, { key: "k" })], taken);
+  assert.equal(wholeOf(asks.turns[2]), undefined);
+  assert.equal(openQuestion(fold([{ ...LIFE[9], question }], fold(LIFE.slice(0, 3)))).turn.turn, 1);
 });

@@ -13,6 +13,7 @@ TESTS = HERE.parents[1]
 RECORDINGS = TESTS / "recordings"
 PLAYER = TESTS / "support" / "scripted.py"
 PEER = TESTS / "support" / "acp_peer.py"
+CODEX = TESTS / "support" / "codex_peer.py"
 COMMANDER = TESTS / "run" / "processes" / "programs" / "commander.py"
 PARROT = HERE / "parrot.py"
 WORKER = HERE / "worker.py"
@@ -151,6 +152,15 @@ def workshop(folder: Path) -> Path:
 def stand_in(name: str) -> str:
     """The part of the configuration that puts a program into the place of an agent's own."""
     return _table(name, command=[sys.executable, str(WORKER)])
+
+
+def codex(folder: Path) -> str:
+    """The part of the configuration that puts a small app server into the place of codex's.
+
+    Its turns end once `gate` is in the folder, and it reads messages while `ears` is there.
+    """
+    flags = (f"--{name}={folder / name}" for name in ("did", "gate", "ears"))
+    return _table("codex", command=[sys.executable, "-S", str(CODEX), *flags])
 
 
 def missing(name: str = "missing") -> str:

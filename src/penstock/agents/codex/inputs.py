@@ -9,13 +9,19 @@ from penstock.adapter import McpConfig, Request
 
 def turn(request: Request, prompt: str) -> dict[str, Any]:
     """Return the parameters of a turn, without its thread."""
-    text: dict[str, Any] = {"type": "text", "text": prompt, "text_elements": []}
-    params: dict[str, Any] = {"input": [text, *({"type": "localImage", "path": it.path} for it in request.images)]}
+    params: dict[str, Any] = {
+        "input": [text_input(prompt), *({"type": "localImage", "path": it.path} for it in request.images)]
+    }
     if request.effort is not None:
         params["effort"] = request.effort
     if request.schema is not None:
         params["outputSchema"] = request.schema.value
     return params
+
+
+def text_input(text: str) -> dict[str, Any]:
+    """Return a text as a part of the user's message."""
+    return {"type": "text", "text": text, "text_elements": []}
 
 
 def mcp_servers(config: McpConfig) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock._version import __version__
-from penstock.adapter import Command, Request, as_json_text, encoded
+from penstock.adapter import Command, Request, as_json_text, encoded, not_taken
 from penstock.agents._json import (
     as_dict,
     as_int,
@@ -27,7 +27,7 @@ from penstock.agents._json import (
     word_of,
 )
 from penstock.agents.codex.errors import cause_of, reset_of, retry
-from penstock.agents.codex.inputs import mcp_servers, turn
+from penstock.agents.codex.inputs import mcp_servers, text_input, turn
 from penstock.agents.codex.items import (
     COMPLETED_ITEMS,
     NOTICES,
@@ -41,6 +41,7 @@ from penstock.agents.codex.items import (
 )
 from penstock.agents.codex.messages import Phases, Writing
 from penstock.agents.codex.questions import PendingQuestion, questions_of, result_of
+from penstock.agents.codex.steers import Steers
 from penstock.core.decoding import well_formed_values
 from penstock.events import Kind
 from penstock.updates import (
@@ -109,6 +110,7 @@ class CodexServer:
         self._resets_at: int | None = None  # of a limit that is used up
         self._questions: dict[str, PendingQuestion] = {}
         self._meanings: dict[int | str, list[tuple[PendingQuestion, Any]]] = {}
+        self._steers = Steers()
         self._send_request("initialize", clientInfo={"name": "penstock", "title": "Penstock", "version": __version__})
 
     @staticmethod
@@ -192,6 +194,26 @@ class CodexServer:
             self._send(id=request, result=result_of(self._meanings.pop(request)))
         return (msgspec.structs.replace(answer, lane=question.lane),)
 
+    def steer(self, id: str, text: str) -> Sequence[Update]:
+        """Give codex a message in its turn, once that has begun."""
+        if self.over or self._cancelling:
+            return (not_taken(id, "the turn has ended"),)
+        self._steers.add(id, text)
+        self._send_steers()
+        return ()
+
+    def _send_steers(self) -> None:
+        turn = self._turns.get(self._thread or "")
+        for id, text in self._steers.to_send():
+            self._steers.sent(id, self._ids)
+            self._send_request(
+                "turn/steer",
+                threadId=self._thread,
+                expectedTurnId=turn,
+                input=[text_input(text)],
+                clientUserMessageId=id,
+            )
+
     def cancel(self) -> bool:
         """Interrupt the turn. Its waiting questions are withdrawn with it."""
         if self.over or self._thread is None or self._request is None:
@@ -229,6 +251,8 @@ class CodexServer:
 
     def _answered(self, id: Any, event: dict[str, Any]) -> Sequence[Update]:
         method = self._asked.pop(id, None) if type(id) is int else None
+        if method == "turn/steer":
+            return self._steers.answered(id, event.get("error"))
         if method == "config/read":
             self._ask_settings(as_dict(as_dict(event.get("result")).get("config")))
             return ()
@@ -278,6 +302,8 @@ class CodexServer:
         thread = self._thread_of(params)
         self._turn_known(thread, as_dict(params.get("turn")))
         if thread == self._thread or thread is None:
+            self._steers.begin()
+            self._send_steers()
             start = self._unused.pop(thread or "", None)
             return (start,) if start is not None else ()
         return (Work(thread, on=True),)
@@ -296,6 +322,7 @@ class CodexServer:
         if turn.get("id") not in (None, self._turns.get(thread or "", turn.get("id"))):
             return ()  # one before ours
         self.over = True
+        not_taken_ones = self._steers.end()
         result = msgspec.structs.replace(
             failure(reason, cause, self._resets_at) if status == "failed" else Result(),
             session_id=thread,
@@ -304,7 +331,7 @@ class CodexServer:
             cancelled=status == "interrupted",
         )
         # The run does not wait for sub-agents of a turn that was interrupted.
-        return (ended, *((Work(None, on=False),) if result.cancelled else ()), result)
+        return (ended, *not_taken_ones, *((Work(None, on=False),) if result.cancelled else ()), result)
 
     def _thread_of(self, params: dict[str, Any]) -> str | None:
         """Return the thread of a notification. If none is known, because the beginning is missing, it is ours."""
@@ -333,7 +360,12 @@ class CodexServer:
         if kind == "userMessage":
             # The user's text in the middle of a message: codex dropped the message for it.
             writing = self._writing.drop(thread)
+            if lane is None:
+                self._steers.seen(
+                    text_or(raw.get("clientId"), ""), _text_of_user(raw), is_recorded=self._request is None
+                )
             return (MessageEnd(writing, lane, "superseded"),) if writing is not None else ()
+        taken = self._steers.answering() if lane is None else ()
         if kind in _WRITTEN and item.id is not None:
             self._writing.begin(thread, item.id)
             self._phases.begin(item, thread or "")
@@ -342,8 +374,8 @@ class CodexServer:
         elif kind == "collabAgentToolCall" and item.tool == "spawn_agent" and item.id is not None:
             self._spawning[item.id] = None
         if kind in COMPLETED_ITEMS:
-            return ()
-        return in_lane(read_item(item, "item.started"), lane)
+            return taken
+        return (*taken, *in_lane(read_item(item, "item.started"), lane))
 
     def _item_completed(self, params: dict[str, Any]) -> Sequence[Update]:
         thread, raw = self._thread_of(params), as_dict(params.get("item"))
@@ -378,7 +410,8 @@ class CodexServer:
             self._writing.begin(thread, item)
         lane = self._lane_of(thread)
         phase = self._phases.read(item, thread or "", lane) if text else ()  # of a message that has begun
-        return (Text(kind, "delta", text, item, item, lane), *phase)
+        taken = self._steers.answering() if lane is None else ()
+        return (*taken, Text(kind, "delta", text, item, item, lane), *phase)
 
     def _output_delta(self, params: dict[str, Any]) -> Sequence[Update]:
         lane = self._lane_of(self._thread_of(params))
@@ -469,6 +502,11 @@ _NOTIFICATIONS: dict[str, Callable[[CodexServer, dict[str, Any]], Sequence[Updat
     "account/rateLimits/updated": CodexServer._limits_updated,
     "serverRequest/resolved": CodexServer._resolved,
 }
+
+
+def _text_of_user(item: dict[str, Any]) -> str:
+    """Return the text of a message of the user."""
+    return "".join(text_of(as_dict(part).get("text")) for part in as_list(item.get("content")))
 
 
 def _text_in(fields: dict[str, Any]) -> str | None:

@@ -57,6 +57,10 @@ SHOWN_NOTICES: frozenset[ev.NoticeCode] = frozenset(
 """Codes of `info` notices that the details show. Warnings and errors are always shown."""
 
 
+GIVEN = "A message for the agent while it worked:\n"
+"""Words before the text of a message that the agent took in the middle of its turn."""
+
+
 class Details(msgspec.Struct):
     """Turn with its items. `whole` is true once its run is over: nothing more is added."""
 
@@ -271,10 +275,9 @@ class _Fold:
 
     def _beside(self, event: ev.Event, at: int) -> None:
         if isinstance(event, ev.Notice):
-            if event.level != "info" or event.code in SHOWN_NOTICES:
-                self._add(Noticed(at=at, level=event.level), self._parent(event, at)).text.set(
-                    retry_text(event, event.text)
-                )
+            if event.level != "info" or event.code in SHOWN_NOTICES or event.steer is not None:
+                text = f"{GIVEN}{event.text}" if event.code == "user" else event.text
+                self._add(Noticed(at=at, level=event.level), self._parent(event, at)).text.set(retry_text(event, text))
         elif isinstance(event, ev.PlanChanged):
             self._lane(event).end()  # the tool that changes the plan may not be reported as a call
             if event.parent not in self._plans:

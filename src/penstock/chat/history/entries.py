@@ -53,6 +53,8 @@ class Prompted(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompted"):
     """True if it begins before the turns that wait."""
     stops: int | None = None
     """Number of the running turn that it stops; those that wait are not held back."""
+    steers: int | None = None
+    """Number of the running turn into which it is given. If that cannot take it, it waits like any other."""
 
 
 class StopRequested(msgspec.Struct, frozen=True, omit_defaults=True, tag="stop_requested"):
@@ -82,6 +84,19 @@ class SentNow(msgspec.Struct, frozen=True, omit_defaults=True, tag="sent_now"):
     turn: int
     stops: int | None = None
     """Number of the running turn that it stops; those that wait are not held back."""
+    person: str = OWNER
+
+
+class SteerRequested(msgspec.Struct, frozen=True, omit_defaults=True, tag="steer_requested"):
+    """A person gives a waiting turn to the agent of the running one: its text becomes a message within that turn.
+
+    The `notice` with the number of the turn in `steer` says whether the agent took it. If none does before the end of
+    the running turn, it waits as before.
+    """
+
+    turn: int
+    into: int
+    """Number of the running turn."""
     person: str = OWNER
 
 
@@ -125,6 +140,8 @@ class TurnBegan(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_began
     """Session id of the conversation that it resumes."""
     mark: str | None = None
     """Value of `PENSTOCK_RUN` in the environment of all processes of the run."""
+    steerable: bool = False
+    """True if its agent takes messages while it works."""
 
 
 class FilesLeft(msgspec.Struct, frozen=True, omit_defaults=True, tag="files_left"):
@@ -180,6 +197,7 @@ Entry = (
     | StopRequested
     | Released
     | SentNow
+    | SteerRequested
     | Edited
     | Moved
     | Answered

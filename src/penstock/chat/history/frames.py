@@ -17,6 +17,10 @@ from penstock.chat.turn import Assistant, Completed, FinalMessageStart, OpenQues
 
 TurnState = Literal["queued", "running", "completed"]
 
+SteerState = Literal["given", "taken", "late"]
+"""State of a message for the agent of a running turn: on its way, a part of that turn, or still a turn of its own, as
+the agent did not take it."""
+
 
 class PlanProgress(msgspec.Struct, frozen=True, omit_defaults=True):
     """How much of the agent's plan is done. Its texts are in the activity and in the details, never here."""
@@ -45,6 +49,14 @@ class UndoneFiles(msgspec.Struct, frozen=True, omit_defaults=True):
     """Person who did it."""
 
 
+class Steer(msgspec.Struct, frozen=True):
+    """How far a message is that was given to the agent of a running turn."""
+
+    into: int
+    """Number of that turn."""
+    state: SteerState
+
+
 class TurnView(msgspec.Struct, omit_defaults=True):
     """View of a turn for clients. Times are milliseconds since 1970, by the clock that stamped its entries."""
 
@@ -70,7 +82,12 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     place: int = 0
     """Place among the turns that wait; of two with the same place, the lower number begins first."""
 
+    steer: Steer | None = None
+    """State of its text as a message within another turn; None if it was never given to one."""
+
     # --- while it runs ---
+    steerable: bool = False
+    """True if its agent takes messages while it works."""
     status: str | None = None
     """Status line; None if something else has replaced it."""
     reply: str | None = None
@@ -122,6 +139,11 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     last: int = 0
     """Number of its last entry, once it is recorded."""
 
+    @property
+    def whole(self) -> int | None:
+        """Number of the turn of which this one became a part, as its agent took the text while it worked."""
+        return self.steer.into if self.steer is not None and self.steer.state == "taken" else None
+
 
 class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag="snapshot"):
     """State of the chat after entry `number`; it replaces the client's whole state of the chat."""
@@ -164,6 +186,19 @@ class EditedFrame(msgspec.Struct, frozen=True, tag="edited"):
     prompt: str
     edits: int
     """Number of its changes so far."""
+
+
+class SteerFrame(msgspec.Struct, frozen=True, tag="steer"):
+    """A message was given to the agent of a running turn, taken by it, or came too late."""
+
+    turn: int
+    steer: Steer
+
+
+class SteerableFrame(msgspec.Struct, frozen=True, tag="steerable"):
+    """The agent of a turn that has begun takes messages while it works."""
+
+    turn: int
 
 
 class PlanFrame(msgspec.Struct, frozen=True, omit_defaults=True, tag="plan"):
@@ -249,6 +284,8 @@ Frame = (
     | HeldTurns
     | QueueFrame
     | EditedFrame
+    | SteerFrame
+    | SteerableFrame
     | Streaming
     | Thinking
     | PlanFrame

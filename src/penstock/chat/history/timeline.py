@@ -29,6 +29,7 @@ from penstock.chat.history.entries import (
     Prompted,
     Released,
     SentNow,
+    SteerRequested,
     StopRequested,
     TurnBegan,
     TurnEnded,
@@ -135,6 +136,14 @@ class Timeline:
     def ready(self) -> list[TurnView]:
         """Queued turns that are not held, the next one first."""
         return [view for view in self.queued if not view.held]
+
+    @property
+    def given(self) -> list[TurnView]:
+        """Queued turns that are on their way to the agent of the running turn, in the order of their numbers."""
+        if self._live is None:
+            return []
+        given = frames.Steer(self._live.view.turn, "given")
+        return [view for _, view in sorted(self.turns.items()) if view.state == "queued" and view.steer == given]
 
     @property
     def newest(self) -> TurnView | None:
@@ -249,20 +258,18 @@ class Timeline:
                 self._show_held()
             if what.now:
                 self._send_now(view, what.stops)
+            if what.steers is not None:
+                self._steer(view, what.steers)
             self._forget()
         elif isinstance(what, TurnBegan):
             self._begin(what)
         elif isinstance(what, TurnEnded):
             self._end_without_run(what)
         elif isinstance(what, StopRequested):
-            open_turns = self.queued if what.queued else [it for it in self.turns.values() if not it.finalized]
-            stopped = {view.turn for view in open_turns if what.turn in (None, view.turn)}
-            self.stops |= stopped
-            if self._live is not None and self._live.view.turn in stopped:
-                self._hold([view for view in self.queued if view.turn not in self.stops], True)
+            self._stop(what)
         elif isinstance(what, Released):
             self._hold([view for view in self.held if view.turn <= what.turn], False)
-        elif isinstance(what, SentNow | Edited | Moved):
+        elif isinstance(what, SentNow | SteerRequested | Edited | Moved):
             self._change_queue(what)
         elif isinstance(what, Undone):
             self._undo(what)
@@ -271,7 +278,15 @@ class Timeline:
         elif isinstance(what, Answered) and self._live is not None and self._live.view.turn == what.turn:
             self._live.questions.pop(what.id, None)
 
-    def _change_queue(self, what: SentNow | Edited | Moved) -> None:
+    def _stop(self, what: StopRequested) -> None:
+        given = self.given
+        views = [it for it in self.queued if it not in given] if what.queued else [*self.turns.values()]
+        stopped = {view.turn for view in views if what.turn in (None, view.turn) and not view.finalized}
+        self.stops |= stopped
+        if self._live is not None and self._live.view.turn in stopped:
+            self._hold([view for view in self.queued if view.turn not in self.stops], True)
+
+    def _change_queue(self, what: SentNow | SteerRequested | Edited | Moved) -> None:
         waiting = {view.turn: view for view in self.queued}
         if isinstance(what, Moved):
             for place, view in enumerate([waiting[turn] for turn in what.turns if turn in waiting], 1):
@@ -281,6 +296,8 @@ class Timeline:
             pass  # it has begun, or was taken back
         elif isinstance(what, SentNow):
             self._send_now(waiting[what.turn], what.stops)
+        elif isinstance(what, SteerRequested):
+            self._steer(waiting[what.turn], what.into)
         else:
             view = waiting[what.turn]
             view.prompt, view.edits = what.text, view.edits + 1
@@ -309,6 +326,31 @@ class Timeline:
             self.stops.add(stops)
         self._show_queue()
 
+    def can_steer(self, turn: int) -> bool:
+        """Return whether messages can be given to a turn: it runs, and is not being stopped."""
+        view = self.running
+        return view is not None and view.turn == turn and view.steerable and turn not in self.stops
+
+    def _steer(self, view: TurnView, into: int) -> None:
+        """Give a waiting turn to the running one, if that takes messages."""
+        self._show_steer(view, into, "given" if self.can_steer(into) else "late")
+
+    def _show_steer(self, view: TurnView, into: int, state: frames.SteerState) -> None:
+        view.steer = frames.Steer(into, state)
+        self._change(view.turn, frames.SteerFrame(view.turn, view.steer))
+
+    def _answer_steer(self, notice: ev.Notice, into: int) -> None:
+        """Make a message that the agent took a part of the running turn; let one that it rejected wait."""
+        view = next((it for it in self.given if str(it.turn) == notice.steer), None)
+        if view is None:
+            return
+        if notice.code != "user":
+            self._show_steer(view, into, "late")
+            return
+        self._show_steer(view, into, "taken")
+        self._complete(view, turns.Completed("", "ok", turn=view.turn))
+        self._record(view)
+
     def _show_queue(self) -> None:
         self._change(0, frames.QueueFrame([view.turn for view in self.queued]))
 
@@ -327,10 +369,12 @@ class Timeline:
         if view is None:  # its prompt was trimmed
             view = self.turns[began.turn] = TurnView(began.turn, "", asked_at=self._at, first=self.number)
         view.state, view.began_at, view.agent, view.model = "running", self._at, began.agent, began.model
-        view.held = False
+        view.held, view.steerable = False, began.steerable
         self._compact()
         self._live = self._replies[began.turn] = _Live(view, began.cwd)
         self._show(self._live, self._live.turn.start())
+        if view.steerable:
+            self._change(view.turn, frames.SteerableFrame(view.turn))
 
     def _event(self, event: ev.Event, live: _Live) -> None:
         live.at = self._at
@@ -344,6 +388,8 @@ class Timeline:
             live.questions[event.id] = event
         elif isinstance(event, ev.QuestionAnswered):
             live.questions.pop(event.id, None)
+        elif isinstance(event, ev.Notice) and event.steer is not None:
+            self._answer_steer(event, live.view.turn)
         self._feed([event])
         if isinstance(event, ev.PlanChanged) and event.parent is None and live.view.state == "running":
             done, total = sum(item.status == "completed" for item in event.items), len(event.items)
@@ -401,7 +447,7 @@ class Timeline:
         self._change(live.view.turn, live.replies[-1])
 
     def _complete(self, view: TurnView, event: turns.Completed) -> None:
-        view.state, view.completed_at, view.held = "completed", self._at, False
+        view.state, view.completed_at, view.held, view.steerable = "completed", self._at, False, False
         view.status = view.reply = view.plan = None
         view.message, view.question = event.message, event.question
         view.outcome, view.reason, view.cause, view.resets_at = (
@@ -421,6 +467,8 @@ class Timeline:
             view.refused, view.needs_allow = denied.count, denied.needs_allow
             view.rejected, view.denied = denied.rejected, denied.named or None
             view.changed = self._live.changes.count()
+            for left in self.given:
+                self._show_steer(left, view.turn, "late")
             self._live = None
         self._finalized[view.turn] = view
         self._change(
@@ -507,12 +555,17 @@ def in_conversation(views: Iterable[TurnView]) -> list[TurnView]:
     """Return turns in the order of their conversation: as they ran, then those that wait, in their own order.
 
     A turn that never began, as it was taken back, is behind the turn that was asked for before it and waits no more.
+    One that became a part of another turn is in front of that.
     """
     some = list(views)
     found = sorted((view for view in some if view.state == "queued" or view.began_at is not None), key=_order)
     for view in sorted(
         (view for view in some if view.state != "queued" and view.began_at is None), key=lambda view: view.turn
     ):
+        whole = next((place for place, it in enumerate(found) if it.turn == view.whole), None)
+        if whole is not None:
+            found.insert(whole, view)
+            continue
         earlier = [
             (it.turn, place) for place, it in enumerate(found, 1) if it.turn < view.turn and it.state != "queued"
         ]

@@ -768,6 +768,7 @@ declare namespace Api {
     attachments?: Array<string>;
     now?: boolean;
     stops?: number | null;
+    steers?: number | null;
   }
 
   interface PromptedFrame {
@@ -902,6 +903,26 @@ declare namespace Api {
     earlier?: boolean;
   }
 
+  interface Steer {
+    into: number;
+    state: "given" | "late" | "taken";
+  }
+
+  interface SteerFrame {
+    type: "steer";
+    turn: number;
+    steer: Steer;
+  }
+
+  interface SteerTurn {
+    into: number;
+  }
+
+  interface SteerableFrame {
+    type: "steerable";
+    turn: number;
+  }
+
   interface StepOutput {
     output: string;
     shortened?: number;
@@ -995,6 +1016,8 @@ declare namespace Api {
     attachments?: Array<AttachedFile> | null;
     edits?: number;
     place?: number;
+    steer?: Steer | null;
+    steerable?: boolean;
     status?: string | null;
     reply?: string | null;
     question?: OpenQuestion | null;
@@ -1092,7 +1115,7 @@ declare namespace Api {
     recent: Array<Workspace>;
   }
 
-  type Frame = Snapshot | PromptedFrame | HeldTurns | QueueFrame | EditedFrame | Streaming | Thinking | PlanFrame | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | UndoneFrame | Deleted | StoreChanged | Goodbye;
+  type Frame = Snapshot | PromptedFrame | HeldTurns | QueueFrame | EditedFrame | SteerFrame | SteerableFrame | Streaming | Thinking | PlanFrame | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | UndoneFrame | Deleted | StoreChanged | Goodbye;
 
-  type RunFrame = Snapshot | PromptedFrame | HeldTurns | QueueFrame | EditedFrame | Streaming | Thinking | PlanFrame | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | UndoneFrame | Deleted | StoreChanged | Goodbye | RunChanged;
+  type RunFrame = Snapshot | PromptedFrame | HeldTurns | QueueFrame | EditedFrame | SteerFrame | SteerableFrame | Streaming | Thinking | PlanFrame | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | UndoneFrame | Deleted | StoreChanged | Goodbye | RunChanged;
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import uuid
+from collections import defaultdict
 from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
@@ -178,19 +179,24 @@ class Branches:
         The turn after the last one is that of a message which is yet to be written.
         """
         log = await self._chats.fresh_log(chat)
-        found, _ = await log.turns(turn + 1, 1)
-        if not found or found[0].turn not in (turn, turn - 1):
+        newest, _ = await log.turns(turn + 1, 1)
+        if not newest or newest[0].turn not in (turn, turn - 1):
             raise NoSuchTurn(f"the chat has no turn {turn}")
-        view = found[0] if found[0].turn == turn else TurnView(turn, "")
+        view = newest[0] if newest[0].turn == turn else TurnView(turn, "")
         earlier: list[TurnView] = []
+        parts: dict[int, list[TurnView]] = defaultdict(list)
         start = turn + self._shared.limits.max_queue + 1  # one that was asked for later may have begun before
         more = True
         while more and sum(len(it.prompt) + len(it.message) for it in earlier) < MAX_CHARS:
             page, more = await log.turns(start, PAGE_TURNS)
             start = min((it.turn for it in page), default=1)
             earlier += [it for it in page if _is_before(it, view)]
+            for it in page:
+                if it.whole is not None:
+                    parts[it.whole].append(it)
         is_whole = not more and start == 1
-        return view, sorted(earlier, key=_order), is_whole
+        found = [it for whole in sorted(earlier, key=_order) for it in (*parts.get(whole.turn, ()), whole)]
+        return view, found, is_whole
 
     async def _before(self, row: ChatRow) -> str | None:
         """Return the messages with which a chat itself begins; None if they are not kept."""

@@ -1,4 +1,4 @@
-"""The messages of a chat that wait for their turns: changed, put into another order, sent now, and released."""
+"""The messages of a chat that wait for their turns: changed, put into another order, sent now, steered, released."""
 
 from __future__ import annotations
 
@@ -50,6 +50,16 @@ class Queue:
             StoreFailed: the request cannot be kept.
         """
         await (await self._chat(id)).send_now(turn, stops, person=person)
+
+    async def steer(self, id: str, turn: int, into: int, *, person: str = OWNER) -> None:
+        """Give a turn that waits to the agent of the running turn `into`, as a message within that turn.
+
+        Raises:
+            NoSuchChat, NoSuchTurn: there is none.
+            Conflicting: it no longer waits or has files, or the turn that was seen takes no messages or is over.
+            StoreFailed: the request cannot be kept.
+        """
+        await (await self._chat(id)).steer(turn, into, person=person)
 
     async def release(self, id: str, *, person: str = OWNER) -> list[int]:
         """Release the turns that a stop holds back, and return them.

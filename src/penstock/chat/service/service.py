@@ -494,24 +494,32 @@ class Service:
         now: bool = False,
         stops: int | None = None,
         model: str | None = None,
+        steers: int | None = None,
     ) -> tuple[int, bool]:
         """Ask for a turn in the name of a person; return its number, and whether it is new.
 
         `most`: maximum number of turns of this person that run or wait at once, in all chats. `attachments`: ids of
         those that go with the text, which may then be empty. `now`: it begins before the turns that wait, and stops
         the running one, whose number is `stops`. `model`: the chat's from then on, unless the prompt is rejected.
+        `steers`: running turn whose agent gets the message while it works; if
+        the agent cannot take it any more, the message waits as without `steers`.
 
         If one of the newest turns has this `key`, that turn is the result. When the call returns, the prompt is in the
         store, and its turn will begin exactly once, even after a crash.
 
         Raises:
             NoSuchChat: there is none of this id.
-            Invalid, ContentTooLarge, TooMany: the prompt is not valid, too large, or the queue or `most` is full.
+            Invalid, ContentTooLarge, TooMany: the prompt is not valid, too large, or the queue or `most` is full; or it
+                has files, or is `now` and `steers` at once.
             Conflicting: another turn runs than `stops`, or the home of the chat does not know `now`.
             StoreFailed: the prompt cannot be kept.
         """
         self._require_open()
         chat = self._chats.require(id)
+        if steers is not None and (now or attachments):
+            raise Invalid(
+                "a message for the running turn has files, or is to stop it", expected="a text, or no `steers`"
+            )
         if now:
             await self.this_node.require_known("queue", chat.row)
 
@@ -523,7 +531,14 @@ class Service:
         asked = text_of(text, self.limits.max_prompt_bytes, may_be_empty=bool(files))
         async with self.attachments.sending(id, files) as note, self._using(chat, model_of(model)):
             turn, new = await chat.ask(
-                asked, key=key_of(key), person=person, check=check, attachments=files, now=now, stops=stops
+                asked,
+                key=key_of(key),
+                person=person,
+                check=check,
+                attachments=files,
+                now=now,
+                stops=stops,
+                steers=steers,
             )
             note(turn)
         await self._was_written_to(chat, text if text.strip() else files[0].name)
@@ -604,6 +619,7 @@ class Service:
 
         Raises:
             NoSuchChat, NoSuchTurn: there is none.
+            Conflicting: with `queued`, it was given to the agent of the running turn.
             StoreFailed: the request cannot be kept.
         """
         self._require_open()

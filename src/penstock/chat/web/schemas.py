@@ -148,6 +148,8 @@ class Prompt(Body, frozen=True):
     """True if it begins before the messages that wait, and the running turn is stopped for it."""
     stops: int | None = None
     """Number of the turn that runs, with `now`: if another one runs, nothing is stopped and nothing is sent."""
+    steers: int | None = None
+    """Number of the turn that runs, whose agent gets it while it works: if the agent cannot take it, it waits."""
 
 
 class NewBranch(Body, frozen=True):
@@ -183,6 +185,13 @@ class SendNow(Body, frozen=True):
 
     stops: int | None = None
     """Number of the turn that runs, which is stopped: if another one runs, nothing happens."""
+
+
+class SteerTurn(Body, frozen=True):
+    """A message that waits is to be given to the agent of the running turn."""
+
+    into: int
+    """Number of the turn that runs: if another one runs, nothing happens."""
 
 
 class UndoTurn(Body, frozen=True):

@@ -284,6 +284,7 @@ class Normalizer:
             attempt=update.attempt,
             max_attempts=update.max_attempts,
             wait_ms=update.wait_ms,
+            steer=update.steer,
         )
 
     def _question(self, update: up.Question) -> None:

@@ -132,6 +132,8 @@ def _who(view: TurnView) -> str:
 def _notes(view: TurnView) -> Iterator[str]:
     if view.state == "queued":
         yield "It waits for its turn."
+    elif view.whole is not None:
+        yield "It was given to the agent while it worked on the next message."
     elif view.state == "running":
         yield "It is still running."
     elif view.cause is not None or view.outcome in _OUTCOMES:

@@ -127,7 +127,7 @@ export class StickToEnd {
   /** Go to the place to return to, as far as it is there. */
   #return() {
     const { turn, block, offset } = /** @type {Place} */ (this.#place);
-    const found = this.#scroller.querySelector(`[data-turn="${turn}"]`);
+    const found = this.#scroller.querySelector(`[data-turn="${turn}"], [data-part="${turn}"]`);
     const anchor = block < 0 ? found : (found?.querySelectorAll(".block")[block] ?? found);
     if (anchor) {
       if (!this.#isReached) {

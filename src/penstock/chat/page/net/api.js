@@ -196,6 +196,8 @@ export const api = {
   move: (id, order) => request("POST", `${chatUrl(id)}/queue`, order),
   /** Let a turn that waits begin, and stop the one that runs. @type {(id: string, turn: number, stops?: number) => Promise<Api.TurnNumber>} */
   sendNow: (id, turn, stops) => request("POST", `${chatUrl(id)}/turns/${turn}/now`, { stops }),
+  /** Give a turn that waits to the agent of the one that runs. @type {(id: string, turn: number, into: number) => Promise<Api.TurnNumber>} */
+  steer: (id, turn, into) => request("POST", `${chatUrl(id)}/turns/${turn}/steer`, { into }),
   /** How the conversation goes on in a terminal. @type {(id: string) => Promise<Api.TerminalLines>} */
   terminal: (id) => request("GET", `${chatUrl(id)}/terminal`),
   /** A new chat that begins before a message; one for a key. @type {(id: string, turn: number, key: string, branch: Api.NewBranch) => Promise<Api.Branch>} */
@@ -252,7 +254,8 @@ export const api = {
    */
   prompt: async (id, text, key, now, files = []) => {
     const attachments = files.length ? { attachments: files.map((it) => it.id) } : {};
-    const body = now ? { text, ...attachments, now: true, stops: now.stops } : { text, ...attachments };
+    const how = now && (now.steers === undefined ? { now: true, stops: now.stops } : { steers: now.steers });
+    const body = { text, ...attachments, ...how };
     return (await request("POST", `${chatUrl(id)}/turns`, body, { "Idempotency-Key": key })).turn;
   },
 };

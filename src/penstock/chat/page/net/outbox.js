@@ -9,7 +9,8 @@ const TRANSIENT = new Set([0, 502, 503, 504]); // no connection, or a server tha
 const UNAUTHORIZED = 401;
 
 /**
- * @typedef {{ stops?: number }} Now  A message goes before those that wait; `stops`: the turn that is stopped for it.
+ * @typedef {{ stops?: number, steers?: number }} Now  A message goes before those that wait; `stops`: the turn that is
+ *   stopped for it; `steers`: the turn whose agent gets it while it works.
  * @typedef {{ chat: string, key: string, text: string, now?: Now, attachments?: Api.AttachedFile[],
  *   state: "sending" | "waiting" | "failed", why?: string }} Item
  * @typedef {(frame: import("../state/reducer.js").LocalFrame) => void} Watcher

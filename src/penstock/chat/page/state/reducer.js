@@ -151,6 +151,25 @@ export function isTakenBack({ state, outcome, began_at: began }) {
 }
 
 /**
+ * The number of the turn of which this one became a part, as its agent took the message while it worked; or undefined.
+ *
+ * @param {Pick<Turn, "steer">} turn
+ */
+export function wholeOf({ steer }) {
+  return steer?.state === "taken" ? steer.into : undefined;
+}
+
+/**
+ * The messages that the agent of a turn took while it worked.
+ *
+ * @param {Chat} chat
+ * @param {Turn} turn
+ */
+export function partsOf(chat, { turn }) {
+  return chat.turns.filter((it) => wholeOf(it) === turn);
+}
+
+/**
  * The question that waits for a person, with its turn, or null. One of a completed turn waits until the next turn.
  *
  * @param {Chat} chat
@@ -201,7 +220,8 @@ function reorder(chat, { turns }) {
 }
 
 /**
- * The turns with one of them changed. One that waits no more stands before those that still do.
+ * The turns with one of them changed. One that waits no more stands before those that still do, or before the turn of which
+ * it became a part.
  *
  * @param {Turn[]} turns
  * @param {number} index
@@ -210,7 +230,8 @@ function reorder(chat, { turns }) {
 function withTurn(turns, index, next) {
   if (turns[index].state !== "queued" || next.state === "queued") return turns.with(index, next);
   const others = turns.toSpliced(index, 1);
-  const first = others.findIndex((it) => it.state === "queued");
+  const whole = wholeOf(next);
+  const first = others.findIndex((it) => (whole === undefined ? it.state === "queued" : it.turn === whole));
   return others.toSpliced(first < 0 ? others.length : first, 0, next);
 }
 
@@ -249,6 +270,8 @@ const OVER = new Set(["finalized", "undone"]); // frames of turns that are over,
 
 const CHANGES = {
   edited,
+  steer: steered,
+  steerable,
   streaming,
   thinking,
   plan: planned,
@@ -266,6 +289,23 @@ const CHANGES = {
  */
 function edited(turn, { prompt, edits }) {
   return { ...turn, prompt, edits };
+}
+
+/**
+ * @param {Turn} turn
+ * @param {Api.SteerFrame} frame
+ * @returns {Turn}
+ */
+function steered(turn, { steer }) {
+  return { ...turn, steer };
+}
+
+/**
+ * @param {Turn} turn
+ * @returns {Turn}
+ */
+function steerable(turn) {
+  return { ...turn, steerable: true };
 }
 
 /** The quiet line that stands for a thought. */

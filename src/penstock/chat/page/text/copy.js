@@ -208,7 +208,7 @@ export const EARLY_TEXT =
 export const SHORTCUTS = [
   ["Enter", "Send the message"],
   ["Shift + Enter", "New line"],
-  ["Ctrl + Enter", "Stop the agent and send the message"],
+  ["Ctrl + Enter", "Give the message to the agent while it works, or stop it and send"],
   ["Esc", "Stop the agent"],
   ["/", "Write a message"],
   ["1 2 3", "Choose an answer, outside of a field"],

@@ -26,7 +26,17 @@ import { changeChat, placeName } from "../state/actions.js";
 import { readTabObject, write } from "../state/storage.js";
 import { openFile } from "../state/files.js";
 import { sourceOf } from "../state/machines.js";
-import { firstTurn, held, isTakenBack, openQuestion, queue, running, waits } from "../state/reducer.js";
+import {
+  firstTurn,
+  held,
+  isTakenBack,
+  openQuestion,
+  partsOf,
+  queue,
+  running,
+  waits,
+  wholeOf,
+} from "../state/reducer.js";
 import { isUndecided, setNotifying } from "../state/notifications.js";
 import { areSeveral, decidesAbout, isReader, otherPerson } from "../state/people.js";
 import { chatPath } from "../state/router.js";
@@ -237,6 +247,11 @@ function Thread({ session, chat, about }) {
     outbox.send(session.id, newKey(), text, { stops: runningTurn?.turn }, files);
     return true;
   };
+  const steer = (/** @type {string} */ text) => {
+    pin();
+    outbox.send(session.id, newKey(), text, { steers: runningTurn?.turn });
+    return true;
+  };
   const [note, setNote, accept] = useAnswer(session, question, send);
   const edit = (/** @type {string} */ text, /** @type {Api.AttachedFile[]} */ files = []) => setGiven({ text, files });
   const takeBack = useTakeBack(session, edit);
@@ -279,6 +294,7 @@ function Thread({ session, chat, about }) {
         maxFileBytes=${about.max_attachment_bytes}
         onSend=${accept}
         onSendNow=${sendNow}
+        onSteer=${runningTurn?.steerable ? steer : null}
         onStop=${runningTurn ? stop : null}
         text=${given}
       >
@@ -302,12 +318,12 @@ function Thread({ session, chat, about }) {
  *   onTakeBack: (turn: Turn) => Promise<void>, onLate: (text: string) => void }} shared
  */
 function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
-  const turns = thread.turns.filter((turn) => !isTakenBack(turn));
+  const turns = thread.turns.filter((turn) => !isTakenBack(turn) && wholeOf(turn) === undefined);
   const last = turns.length - 1;
   const agent = chat && agentOf(chat.agent);
   const away = chat?.is_away ? machineOf(chat) : "";
   const waiting = queue(thread).filter((it) => !thread.unsent.some(({ key }) => key === it.key));
-  const runs = running(thread)?.turn;
+  const runs = running(thread);
   const level = chat && last >= 0 ? levelFor(turns[last], chat.allow, agent) : undefined;
   return turns.flatMap((turn, i) => [
     beginsDay(turns, i) && html`<h2 class="day" key=${`day ${turn.turn}`}>${day(turn.asked_at ?? 0)}</h2>`,
@@ -319,7 +335,9 @@ function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
       canLook=${true}
       waits=${waits(thread, turn)}
       queue=${turn.state === "queued" && !isReader() ? waiting : NOBODY_WAITS}
-      stops=${turn.state === "queued" ? runs : undefined}
+      stops=${turn.state === "queued" ? runs?.turn : undefined}
+      steers=${turn.state === "queued" && Boolean(runs?.steerable)}
+      parts=${partsOf(thread, turn)}
       away=${away}
       isUnkept=${thread.unkept !== null}
       isLast=${i === last}

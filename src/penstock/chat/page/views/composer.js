@@ -37,6 +37,7 @@ const encoder = new TextEncoder();
  *   uploaded with a first message.
  * @property {(text: string, files: Api.AttachedFile[]) => boolean} [onSendNow]  The same, for a message that waits for
  *   nothing.
+ * @property {((text: string) => boolean) | null} [onSteer]  The same, for a text that the agent gets while it works.
  * @property {string} [chat]  To which files are uploaded; "" if it is made with the message. Without it there are none.
  * @property {number} [maxFileBytes]
  * @property {(() => void) | null} [onStop]  There is something to stop.
@@ -48,7 +49,7 @@ const encoder = new TextEncoder();
 /** @param {Props} props */
 export function Composer(props) {
   const { draft, label, placeholder, maxBytes, onSend, onSendNow, onStop, text: given, children, busy = false } = props;
-  const { chat, maxFileBytes = 0 } = props;
+  const { chat, maxFileBytes = 0, onSteer } = props;
   const name = draftName(draft);
   const [text, setText] = useState(() => read(name));
   const [note, setNote] = useState("");
@@ -103,6 +104,7 @@ export function Composer(props) {
     }
     field.current?.focus();
   };
+  const sendAtOnce = onSteer && !items.length ? onSteer : onSendNow;
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     send();
@@ -117,7 +119,7 @@ export function Composer(props) {
     if (event.key !== "Enter" || event.shiftKey || event.altKey) return;
     if (event.isComposing || event.keyCode === IME_KEY_CODE) return; // it chooses a character, and ends no message
     event.preventDefault();
-    send(event.ctrlKey || event.metaKey ? onSendNow : onSend);
+    send(event.ctrlKey || event.metaKey ? sendAtOnce : onSend);
   };
   return html`<form class="composer" onSubmit=${submit}>
     <${DraftedFiles} chat=${chat ?? ""} drafted=${drafted} onText=${addText} />
@@ -143,8 +145,8 @@ export function Composer(props) {
           onStop &&
           onSendNow &&
           hasContent &&
-          html`<button type="button" class="quiet" title="Ctrl+Enter" disabled=${!isReady} onClick=${() => send(onSendNow)}>
-            Stop and send
+          html`<button type="button" class="quiet" title="Ctrl+Enter" disabled=${!isReady} onClick=${() => send(sendAtOnce)}>
+            ${sendAtOnce === onSendNow ? "Stop and send" : "Give to the agent now"}
           </button>`
         }
         ${onStop && html`<${StopButton} onClick=${stop} />`}

@@ -57,6 +57,8 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
  * @property {(turn: TurnState) => Promise<void>} [onTakeBack]
  * @property {TurnState[]} [queue]  The turns that wait, if this is one of them and a person may change it.
  * @property {number} [stops]  The turn that runs, if this one waits.
+ * @property {boolean} [steers]  The agent of that turn takes messages while it works.
+ * @property {TurnState[]} [parts]  Messages that the agent took while it worked on this turn.
  * @property {boolean} [canLook]  What the agent does now, and what it changed, can be asked for.
  * @property {(text: string) => void} onLate  An answer came too late.
  */
@@ -80,8 +82,10 @@ export class TurnView extends Component {
       "level",
       "remembers",
       "stops",
+      "steers",
     ]);
     if (numbersOf(next.queue) !== numbersOf(this.props.queue)) return true;
+    if (numbersOf(next.parts) !== numbersOf(this.props.parts)) return true;
     return names.some((name) => next[name] !== this.props[name]);
   }
 
@@ -96,7 +100,7 @@ const numbersOf = (/** @type {TurnState[]} */ queue = []) => queue.map(({ turn }
 
 /** @param {Props} props */
 function Turn(props) {
-  const { turn, waits, isFar } = props;
+  const { turn, waits, isFar, parts = [] } = props;
   return html`<article
     class="turn"
     data-turn=${turn.turn}
@@ -106,9 +110,23 @@ function Turn(props) {
     aria-label=${`Turn ${turn.turn}`}
   >
     ${(turn.prompt !== "" || turn.attachments?.length) && html`<${Asked} ...${props} />`}
+    ${parts.map((part) => html`<${Given} key=${part.turn} part=${part} />`)}
     ${turn.state === "queued" && !waits && !turn.held && html`<div class="answer"><${Status}>Sending…<//></div>`}
     ${turn.state !== "queued" && html`<${Answer} ...${props} />`}
   </article>`;
+}
+
+/**
+ * A message that the agent took while it worked.
+ *
+ * @param {{ part: TurnState }} props
+ */
+function Given({ part }) {
+  const other = otherPerson(part.person);
+  return html`<div class="asked given" data-part=${part.turn}>
+    <p class="given-note">${other ? html`<bdi>${other}</bdi>, while` : "While"} it worked</p>
+    <div class="said"><${Time} at=${part.asked_at} /><${Prompt} text=${part.prompt} /></div>
+  </div>`;
 }
 
 /** @param {Props} props */
@@ -278,6 +296,7 @@ function Asked(props) {
       <${Time} at=${turn.asked_at} />${turn.prompt !== "" && html`<${Prompt} text=${turn.prompt} />`}
       ${isBranched && html`<${Menu} label=${`More with message ${turn.turn}`} items=${branchItems(chat, turn.turn)} />`}
     </div>
+    ${!isQueued && turn.steer?.state === "late" && html`<p class="given-note">It came too late for the turn before</p>`}
     ${queued}
   </div>`;
 }
@@ -315,7 +334,7 @@ export function Prompt({ text }) {
  *
  * @param {Props & { onEditHere: () => void }} props
  */
-function Queued({ chat, turn, waits, away, queue = [], stops, onTakeBack, onEditHere }) {
+function Queued({ chat, turn, waits, away, queue = [], stops, steers, onTakeBack, onEditHere }) {
   const [isBusy, error, run] = useAsync();
   const [isSlow, setSlow] = useState(false);
   const row = useRef(/** @type {HTMLElement | null} */ (null));
@@ -335,6 +354,10 @@ function Queued({ chat, turn, waits, away, queue = [], stops, onTakeBack, onEdit
     const other = row.current?.querySelector(/** @type {"button"} */ (".move:enabled"));
     (button.disabled ? other : button)?.focus();
   }, [place, isBusy, error]);
+  if (turn.steer?.state === "given") {
+    const given = "Given to the agent, which takes it at its next step";
+    return html`<div class="queued" role="group" aria-label=${given}><span>${given}</span></div>`;
+  }
   if (!waits && !away && !turn.held && !isSlow) return null;
   const act = (/** @type {() => Promise<unknown> | undefined} */ task) => (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -342,11 +365,13 @@ function Queued({ chat, turn, waits, away, queue = [], stops, onTakeBack, onEdit
   };
   const text = turn.held
     ? "Waits until you send it"
-    : away
-      ? `Waits for the machine ${away}`
-      : waits
-        ? "Waits for the turn before it"
-        : "Waits to begin";
+    : turn.steer && waits
+      ? "Came too late for the turn, and waits"
+      : away
+        ? `Waits for the machine ${away}`
+        : waits
+          ? "Waits for the turn before it"
+          : "Waits to begin";
   const seen = queue.map((it) => it.turn);
   const mover = (/** @type {number} */ by, /** @type {string} */ label, /** @type {string} */ icon) => {
     const turns = movedBy(queue, turn, by);
@@ -366,9 +391,17 @@ function Queued({ chat, turn, waits, away, queue = [], stops, onTakeBack, onEdit
     </button>`;
   };
   const isOwn = turn.by !== "heartbeat" && !otherPerson(turn.person);
+  const canSteer = steers && stops !== undefined && !turn.attachments?.length;
   return html`<div class="queued" ref=${row} role="group" aria-label=${text}>
     <span>${text}</span>
     ${queue.length > 1 && [mover(-1, "Move up", "up"), mover(1, "Move down", "down")]}
+    ${
+      place >= 0 &&
+      canSteer &&
+      html`<button type="button" class="quiet" disabled=${isBusy} onClick=${act(() => api.steer(chat, turn.turn, stops))}>
+        Give to the agent now
+      </button>`
+    }
     ${
       place >= 0 &&
       html`<button type="button" class="quiet" disabled=${isBusy} onClick=${act(() => api.sendNow(chat, turn.turn, stops))}>

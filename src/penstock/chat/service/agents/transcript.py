@@ -43,7 +43,7 @@ def conversation(earlier: Sequence[TurnView], before: str = "", *, most: int = M
     if lines[:1] == [_LEFT_OUT]:
         lines, is_whole = lines[1:], False
     for view in earlier:
-        if view.began_at is None:
+        if view.began_at is None and view.whole is None:
             continue  # it was taken back before the agent got it
         lines.append(_line(_Message(user=_cut(view.prompt))))
         reply = view.message or view.reply

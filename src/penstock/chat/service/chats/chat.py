@@ -124,12 +124,14 @@ class Chat:
         person: str = OWNER,
         now: bool = False,
         stops: int | None = None,
+        steers: int | None = None,
         check: Callable[[], None] = lambda: None,
         attachments: Sequence[AttachedFile] = (),
     ) -> tuple[int, bool]:
         """Queue a turn; when it returns, the prompt is kept. Return the turn, and whether it is new.
 
-        `now` and `stops` are those of `decisions.prompted`. `check` raises an error if no new turn may be queued.
+        `now`, `stops` and `steers` are those of `decisions.prompted`. `check` raises an error if no new turn may be
+        queued.
 
         Raises:
             TooMany: the queue is full, or the person has spent what they may today.
@@ -146,7 +148,7 @@ class Chat:
             if turn:
                 return None
             check()
-            entry = self._prompted(timeline, text, by, key, person, attachments, now=now, stops=stops)
+            entry = self._prompted(timeline, text, by, key, person, attachments, now=now, stops=stops, steers=steers)
             turn = entry.turn
             if trace is not None:
                 self._shared.traces[(self.row.id, turn)] = trace
@@ -196,12 +198,23 @@ class Chat:
         *,
         now: bool = False,
         stops: int | None = None,
+        steers: int | None = None,
     ) -> Prompted:
         self._shared.spending.check(person)
         check_budget(self.row)
         most, most_bytes = self._shared.limits.max_queue, self.log.max_entry_bytes
         return decisions.prompted(
-            timeline, text, by, key, most, most_bytes, person=person, attachments=attachments, now=now, stops=stops
+            timeline,
+            text,
+            by,
+            key,
+            most,
+            most_bytes,
+            person=person,
+            attachments=attachments,
+            now=now,
+            stops=stops,
+            steers=steers,
         )
 
     async def edit(self, turn: int, text: str, edits: int, *, person: str = OWNER) -> None:
@@ -232,13 +245,22 @@ class Chat:
         """
         await self._submit(lambda timeline: decisions.sent_now(timeline, turn, stops, person=person))
 
+    async def steer(self, turn: int, into: int, *, person: str = OWNER) -> None:
+        """Give a turn that waits to the agent of the running turn `into`, as a message within that turn.
+
+        Raises:
+            NoSuchTurn, Conflicting: as `decisions.steered`.
+            StoreFailed: the request could not be kept.
+        """
+        await self._submit(lambda timeline: decisions.steered(timeline, turn, into, person=person))
+
     async def stop(self, turn: int | None = None, *, queued: bool = False, person: str = OWNER) -> list[int]:
         """Stop a turn or take it back from the queue; without `turn`, all of them. Return those that were stopped.
 
         Turns that wait behind a stopped running turn are held back. With `queued`, turns are only taken back.
 
         Raises:
-            NoSuchTurn: there never was such a turn.
+            NoSuchTurn, Conflicting: as `decisions.stopped`.
             StoreFailed: the request could not be kept.
         """
         stopped: list[int] = []

@@ -14,6 +14,7 @@ from penstock.chat.history.entries import (
     FilesLeft,
     Numbered,
     Prompted,
+    SteerRequested,
     TurnBegan,
     TurnEnded,
     Undone,
@@ -24,7 +25,7 @@ from penstock.chat.history.timeline import KEPT_TURNS, Timeline
 from penstock.chat.store.protocol import ChatStore, Trimmed
 from penstock.chat.store.rows import TurnRow
 
-_OF_TURN = (Prompted, Edited, TurnBegan, FilesLeft, ChangesFound, TurnEnded, Answered, Undone)
+_OF_TURN = (Prompted, SteerRequested, Edited, TurnBegan, FilesLeft, ChangesFound, TurnEnded, Answered, Undone)
 """Entries that name their turn."""
 
 _decoder = msgspec.json.Decoder(TurnView)

@@ -18,10 +18,11 @@ from penstock.chat.history.entries import (
     Moved,
     Prompted,
     SentNow,
+    SteerRequested,
     StopRequested,
     TurnEnded,
 )
-from penstock.chat.history.frames import TurnView
+from penstock.chat.history.frames import Steer, TurnView
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.log.chat_log import Write
 from penstock.chat.service.webhooks import Occasion
@@ -48,10 +49,12 @@ def prompted(
     attachments: Sequence[AttachedFile] = (),
     now: bool = False,
     stops: int | None = None,
+    steers: int | None = None,
 ) -> Prompted:
     """Return the entry of a prompt that a person submits.
 
-    `now`: it begins before the turns that wait. `stops`: running turn that it stops, as the person saw it.
+    `now`: it begins before the turns that wait. `stops`: running turn that it stops, as the person saw it. `steers`:
+    running turn to which it is given; it waits if that is over by now.
 
     Raises:
         TooMany: `max_queue` turns wait.
@@ -64,7 +67,7 @@ def prompted(
         raise Conflicting("the chat is busy")
     if len(queued) >= max_queue:
         raise TooMany(f"{max_queue} messages of this chat wait already", help="stop some, or wait for them")
-    entry = Prompted(max(timeline.turns, default=0) + 1, text, by, key, person, [*attachments], now, stops)
+    entry = Prompted(max(timeline.turns, default=0) + 1, text, by, key, person, [*attachments], now, stops, steers)
     _check_size(entry, max_entry_bytes)
     return entry
 
@@ -106,6 +109,10 @@ def _waiting(timeline: Timeline, turn: int) -> TurnView:
         raise Conflicting(f"message {turn} no longer waits", help="write another message")
     if turn in timeline.stops:
         raise Conflicting(f"message {turn} was taken back", help="write another message")
+    if view.steer is not None and view.steer.state == "given":
+        raise Conflicting(
+            f"message {turn} was given to the agent", help="wait until the agent took it, or stop the turn"
+        )
     return view
 
 
@@ -166,6 +173,23 @@ def sent_now(timeline: Timeline, turn: int, stops: int | None, *, person: str = 
     return None if is_done else SentNow(turn, stopping, person)
 
 
+def steered(timeline: Timeline, turn: int, into: int, *, person: str = OWNER) -> SteerRequested | None:
+    """Return the entry that gives a waiting turn to the agent of the running turn `into`; None if it was given to it.
+
+    Raises:
+        NoSuchTurn: there never was such a turn.
+        Conflicting: it no longer waits, or has files, or the turn that was seen takes no messages, or is over.
+    """
+    if any(view.turn == turn and view.steer == Steer(into, "given") for view in timeline.given):
+        return None
+    view = _waiting(timeline, turn)
+    if view.attachments:
+        raise Conflicting("a message with files waits for a turn of its own", help="stop the turn, and send it")
+    if not timeline.can_steer(into):
+        raise Conflicting(f"turn {into} takes no messages now", help="look, and stop it for this message, or wait")
+    return SteerRequested(turn, into, person)
+
+
 class Activity(NamedTuple):
     """Facts about the turns of one chat for the list of chats."""
 
@@ -224,11 +248,16 @@ def stopped(
 
     Raises:
         NoSuchTurn: there never was such a turn.
+        Conflicting: it was given to the agent of the running turn, and so cannot be taken back.
     """
     if turn is not None and not 1 <= turn <= max(timeline.turns, default=0):
         raise NoSuchTurn(f"the chat has no turn {turn}")
     running = [timeline.running] if timeline.running is not None and not queued else []
-    found = [view.turn for view in (*running, *timeline.queued) if turn in (None, view.turn)]
+    given = {view.turn for view in timeline.given}
+    if turn in given:
+        raise Conflicting(f"message {turn} was given to the agent", help="stop the turn first")
+    waiting = [view for view in timeline.queued if not (queued and view.turn in given)]
+    found = [view.turn for view in (*running, *waiting) if turn in (None, view.turn)]
     # A second stop of a run that is slow to end counts for what was asked for since the first.
     holds = any(view.turn in found for view in running) and bool(timeline.ready)
     is_done = timeline.stops.issuperset(found) and not holds

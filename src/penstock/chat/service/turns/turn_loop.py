@@ -148,7 +148,8 @@ class TurnLoop:
             run.trace_facts = {"gen_ai.conversation.id": chat.id, "penstock.turn": view.turn}
             run.has_rule = lambda rule: any(it.id == rule for it in self._log.row.rules)
             made = TurnRun(run, view.turn)
-            return [replace(began, session_id=run.spec.session_id, mark=run.mark)]
+            steerable = run.can_steer and view.by != "heartbeat"  # which gives way to a message
+            return [replace(began, session_id=run.spec.session_id, mark=run.mark, steerable=steerable)]
 
         await self._log.write(make)
         while lacking:
@@ -273,6 +274,9 @@ class TurnLoop:
             run.cancel()
         elif running.by == "heartbeat" and any(view.by != "heartbeat" for view in timeline.queued):
             run.cancel(decisions.GAVE_WAY)
+        for view in timeline.given:
+            if view.turn not in timeline.stops:
+                run.steer(view.turn, view.prompt)
         if self._slot is not None:
             self._slot.work(not timeline.questions)
         if timeline.asking and self._early is None:

@@ -53,6 +53,7 @@ class TurnRun:
         self._failure: TransportError | None = None
         self._news = asyncio.Event()
         self._shortener = Shortener()
+        self._steers: dict[int, str] = {}  # texts that were given, by the numbers of their turns
         run.read_pause = READ_PAUSE_SECONDS
 
     async def start(self) -> None:
@@ -68,6 +69,9 @@ class TurnRun:
             self._run.kill()
         elif self.stopping:
             self._run.cancel()
+        else:
+            for turn, text in self._steers.items():
+                self._run.steer(text, str(turn))
 
     def _attach(self) -> None:
         """Follow the run, which has started."""
@@ -149,6 +153,14 @@ class TurnRun:
             if self._started:
                 self._run.cancel()
             self._news.set()
+
+    def steer(self, turn: int, text: str) -> None:
+        """Give the text of another turn to the agent while it works, once. One that is being stopped gets none."""
+        if self.stopping or turn in self._steers:
+            return
+        self._steers[turn] = text
+        if self._started:
+            self._run.steer(text, str(turn))
 
     def kill(self, reason: str, outcome: ev.Outcome = "cut_off") -> None:
         """Kill the agent. The turn ends with this reason and outcome, if it has not ended by then."""

@@ -40,6 +40,7 @@ async def prompt(api: Api, request: Request, chat: str, body: schemas.Prompt) ->
         attachments=body.attachments,
         now=body.now,
         stops=body.stops,
+        steers=body.steers,
     )
     return json_response(schemas.TurnNumber(turn), 202 if is_new else 200)
 
@@ -70,6 +71,12 @@ async def edit(api: Api, request: Request, chat: str, turn: int, body: schemas.E
 async def send_now(api: Api, request: Request, chat: str, turn: int, body: schemas.SendNow) -> Response:
     """Let a message that waits begin before the others."""
     await api.service.queue.send_now(chat, turn, stops=body.stops, person=person_of(request).name)
+    return json_response(schemas.TurnNumber(turn), 202)
+
+
+async def steer(api: Api, request: Request, chat: str, turn: int, body: schemas.SteerTurn) -> Response:
+    """Give a message that waits to the agent of the running turn."""
+    await api.service.queue.steer(chat, turn, body.into, person=person_of(request).name)
     return json_response(schemas.TurnNumber(turn), 202)
 
 
