@@ -111,6 +111,12 @@ def test_the_last_stderr_is_read(place: Place, monkeypatch: pytest.MonkeyPatch) 
     assert caught.value.stderr == "it is no good"
 
 
+def test_a_failure_whose_stderr_is_no_utf8(place: Place) -> None:
+    """What cannot be read is replaced, and the rest is in the reason."""
+    with pytest.raises(AgentFailed, match="caf\ufffd is \ufffd\ufffd no good"):
+        list(place.agent("exits_with_odd_bytes").send_streaming("hi"))
+
+
 def test_a_failure_shows_no_secret(place: Place) -> None:
     """A key and a value of the environment on stderr are in no reason, whole or cut; the exit status is explained."""
     key, value = "sk-ant-" + "a1B2c3D4e5" * 6, "correct horse battery"

@@ -70,6 +70,23 @@ def test_rules_answer_before_a_person(configured: Path) -> None:
     assert result.refused == 3
 
 
+def test_the_rule_of_an_open_question(configured: Path) -> None:
+    """A command that is asked for has a rule that would allow it; another question, and one that is over, has none."""
+    rules: list[object] = []
+    ids: list[str] = []
+
+    def on_question(question: QuestionAsked) -> str:
+        ids.append(question.id)
+        rules.extend([going.rule_of(question.id), going.rule_of("another")])
+        return "reject"
+
+    name = "acp:" + shlex.join([sys.executable, "-S", str(COMMANDER)])
+    with agent(name, cwd=str(configured)).run("ls -l", on_question=on_question) as going:
+        list(going)
+        rules.append(going.rule_of(ids[0]))
+    assert [rule is None for rule in rules] == [False, True, True]
+
+
 def test_rules_answer_where_nobody_can(configured: Path) -> None:
     """In a job without a terminal the same commands run, and nothing else."""
     result, events, _ = run(["npm test", "git push", "ls"], configured, on_question=None)

@@ -239,6 +239,9 @@ def main(mode: str, value: str = "") -> None:  # noqa: C901, PLR0912, PLR0915 - 
             text(SAID)
             sys.stderr.write("it is no good\n")
             sys.exit(1)
+        case "exits_with_odd_bytes":
+            os.write(2, b"caf\xe9 is \xff\xfe no good\n")
+            sys.exit(1)
         case "leaks":
             text(SAID)
             sys.stderr.write(f"{value}\n" * 2000 + f"{value} {'x' * 1865}\n")  # the last 2000 characters begin in it
