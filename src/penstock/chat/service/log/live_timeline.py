@@ -202,9 +202,8 @@ class LiveTimeline:
         if summary.number != summary.last or any(row.last == 0 for row in summary.turns) or views is None:
             return False
         self.newest, self._number = views[-1] if views else None, summary.last
-        if self.newest is not None and (
-            self.newest.place or self.newest.steer
-        ):  # one before it may have ended after it
+        newest = self.newest
+        if newest is not None and (newest.place or newest.steer):  # one before it may have ended after it
             views = decoded_views((await self._store.summary(self._id, limit=KEPT_TURNS)).turns) or views
         self.latest = in_conversation(views)[-1] if views else None
         self.at_rest, self.is_skipping = True, False

@@ -186,7 +186,7 @@ def steered(timeline: Timeline, turn: int, into: int, *, person: str = OWNER) ->
     if view.attachments:
         raise Conflicting("a message with files waits for a turn of its own", help="stop the turn, and send it")
     if not timeline.can_steer(into):
-        raise Conflicting(f"turn {into} takes no messages now", help="look, and stop it for this message, or wait")
+        raise Conflicting(f"turn {into} takes no messages now", help="stop the turn, or wait until it ends")
     return SteerRequested(turn, into, person)
 
 
