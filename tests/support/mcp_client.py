@@ -14,7 +14,7 @@ from typing import Any
 
 sys.path.insert(0, sys.argv[1])
 
-from mcp import Client, StdioServerParameters  # type: ignore[import-not-found]
+from mcp import Client, StdioServerParameters
 
 
 async def main(mode: Any, calls: list[dict[str, Any]], command: list[str]) -> None:
