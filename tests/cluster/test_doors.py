@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from odd_requests import AGUI, OPENAI, Odd, check_end, check_error, door_of, odd_request
+from odd_requests import AGUI, OPENAI, Odd, check_answer, check_end, door_of, odd_request
 from waiting import until
 
 if TYPE_CHECKING:
@@ -49,11 +49,7 @@ def test_odd_requests(cluster: Cluster, seed: int) -> None:
             client, door = (first, second)[number % 2], door_of(odd.address)
             try:
                 answer = client.request(odd.method, odd.address, headers=odd.headers, content=odd.body)
-                if answer.status_code < 400:
-                    taken += 1
-                    check_end(door, answer)
-                else:
-                    check_error(door, answer)
+                taken += check_answer(door, answer)
             except BaseException as error:
                 error.add_note(f"request {number}: {odd}"[:3000])
                 raise

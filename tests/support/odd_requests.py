@@ -223,6 +223,13 @@ def odd_request(dice: random.Random) -> Odd:
     return Odd(method, f"{path}?{query}" if query else path, headers, body)
 
 
+def check_answer(door: str, answer: httpx.Response) -> bool:
+    """It is an error or an end as the protocol has it; return whether the request was taken."""
+    is_taken = answer.status_code < 400
+    (check_end if is_taken else check_error)(door, answer)
+    return is_taken
+
+
 def check_error(door: str, answer: httpx.Response) -> None:
     """It is an error as the protocol has it, with a sentence."""
     assert answer.status_code < 500, answer.text

@@ -243,7 +243,7 @@ class Run:
     def steer(self, text: str, id: str | None = None) -> str:
         """Give the agent a message while it works; return the id of the message, by default a new one.
 
-        A `notice` with this id in `steer` says what became of it: its code is `user` if the agent took it, and `error`
+        The result is a `notice` with this id in `steer`. Its code is `user` if the agent took the message, and `error`
         if not. If the run ends with neither, the agent has not taken it.
 
         Raises:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from effort import SOAK
-from odd_requests import AGUI, OPENAI, UI, check_end, check_error, door_of, odd_request
+from odd_requests import AGUI, OPENAI, UI, check_answer, check_end, door_of, odd_request
 from served import AGENTS, Gateway, held_and_asking
 from waiting import until
 
@@ -57,11 +57,7 @@ def test_odd_requests(gateway: Gateway, seed: int, caplog: pytest.LogCaptureFixt
             door = door_of(odd.address)
             try:
                 answer = one.request(odd.method, odd.address, headers=odd.headers, content=odd.body)
-                if answer.status_code < 400:
-                    taken += 1
-                    check_end(door, answer)
-                else:
-                    check_error(door, answer)
+                taken += check_answer(door, answer)
                 assert not caplog.records
             except BaseException as error:
                 error.add_note(f"request {number}: {odd}"[:3000])

@@ -304,11 +304,12 @@ class SessionUpdates:
         quirks = self.quirks
         if quirks.status_remark and re.fullmatch(quirks.status_remark, text):
             return (Notice("status", text),)
-        is_error = self._is_error(text)
+        # The model's own messages have other ids. One without an id may be the model's.
+        is_error = (message is None or _UUID.fullmatch(message)) and self._is_error(text)
         if is_error and message is None:
-            note("a text that reads as an error without an id")  # it may be the model's
-        if is_error and message is not None and _UUID.fullmatch(message):
-            level = "Error"  # the model's own messages have other ids
+            note("a text that reads as an error without an id")
+        if is_error and message is not None:
+            level = "Error"
         elif quirks.levelled_remarks and (found := _LEVELLED_REMARK.match(text)):
             level = found[1]
         else:

@@ -20,7 +20,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 class SizedOutput(Vt100_Output):
     """Output whose size is that of the terminal at the last `measure`, so that one drawing has one size.
 
-    The terminal may change while a drawing is made or written, and is drawn on again once a signal says so.
+    The terminal may change while a drawing is made or written, and is drawn on again after its signal.
     """
 
     def __init__(self, stdout: TextIO | None = None) -> None:
