@@ -12,7 +12,7 @@ import pytest
 from effort import at_most
 
 from penstock import events as ev
-from penstock.chat.history import entries, timeline
+from penstock.chat.history import entries, past_frames, timeline
 from penstock.chat.history.entries import (
     Answered,
     Edited,
@@ -196,15 +196,15 @@ def said(words: list[str]) -> list[ev.Event]:
 
 
 def test_who_comes_from_too_far_back_gets_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is told step by step is bounded; before that there is the snapshot, and after it nothing is lost."""
-    monkeypatch.setattr(timeline, "MAX_CHANGES", 50)
+    """The frames that are kept are bounded; who comes from before them gets the snapshot, and nothing is lost."""
+    monkeypatch.setattr(past_frames, "MAX_CHANGES", 50)
     chat = numbered([Prompted(1, "?"), TurnBegan(1, "claude", "/"), *said([f"{number} " for number in range(500)])])
     grown = Timeline()
     for row in chat:
         grown.take([row])
     assert grown.frames(10) is None
     assert grown.frames(len(chat) + 1) is None
-    assert len(grown._changes) <= 51
+    assert len(grown._past._changes) <= 51
     near = folded(chat[:-20])
     viewer = new_viewer(near)
     bring_up(viewer, grown, True)

@@ -91,8 +91,10 @@ class ChangesFold:
                 self._edits.add(event.call_id)
             elif event.tool_kind not in HARMLESS:
                 self.is_partial = True
-        if not isinstance(event, ev.ToolReturned):
-            return
+        elif isinstance(event, ev.ToolReturned):
+            self._returned(event)
+
+    def _returned(self, event: ev.ToolReturned) -> None:
         is_made = event.complete and not event.failed and not event.refused
         if event.call_id in self._edits:
             self._edits.discard(event.call_id)

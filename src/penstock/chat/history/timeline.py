@@ -6,10 +6,8 @@ can accept more, so a slow client costs no more than a fast one, and gets fewer,
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable
-from itertools import groupby
-from typing import NamedTuple, TypeGuard
+from typing import TypeGuard
 
 from msgspec.structs import replace
 
@@ -36,16 +34,11 @@ from penstock.chat.history.entries import (
     Undone,
 )
 from penstock.chat.history.frames import Frame, Snapshot, TurnView, UndoneFiles
+from penstock.chat.history.past_frames import PastFrames
 from penstock.chat.history.steps import Steps
 
 KEPT_TURNS = 50
 """Turns of a snapshot: the newest. A client that needs more asks for the earlier ones."""
-
-MAX_CHANGES = 20_000
-"""Number of past changes kept for clients that reconnect; a client from before them gets a snapshot."""
-
-MAX_FRAMES = 500
-"""Maximum number of frames sent at once; beyond it a client gets a snapshot, which is smaller."""
 
 KEPT_UNDOS = 20
 """Number of requests to take back a turn's changes, or to make them again, that are recognized if they are repeated."""
@@ -55,26 +48,6 @@ FIRST_PLACE = -1_000_000
 
 THINKING = turns.CALLING["think"]
 """Generic status that is shown for thinking."""
-
-
-class _Reply(NamedTuple):
-    """Reply of a turn that became `length` characters long."""
-
-    number: int
-    version: int  # one for each text that does not continue the one before
-    length: int
-
-
-class _Change(NamedTuple):
-    """Change that clients see, and the entry that caused it."""
-
-    number: int
-    turn: int  # 0 for changes of the chat itself
-    what: Frame | _Reply
-
-
-_REPLACED = (_Reply, turns.Thinking, frames.PlanFrame)
-"""Changes that the next one of their kind replaces, so that a client may see some of them only."""
 
 
 class _Live:
@@ -88,8 +61,6 @@ class _Live:
         self.activity = ActivityFold()
         self.changes = ChangesFold(cwd)
         self.at = view.began_at or 0  # the time of the run's newest entry
-        self.text = ""
-        self.replies: list[_Reply] = []
         self.growing = False  # the newest entry was text that the bubble shows
         self.questions: dict[str, ev.QuestionAsked] = {}
 
@@ -105,13 +76,11 @@ class Timeline:
         self.stops: set[int] = set()
         """Unfinished turns that a person stopped or took back."""
         self.deleted: bool = False
-        self._urgent = False  # a change came that clients should see at once
+        self._waiting: dict[int, TurnView] = {view.turn: view for view in self.turns.values() if view.state == "queued"}
         self._at = 0  # the time of the entry that is being folded
         self._earlier = False
-        self._oldest = number  # a client from before it needs a snapshot
-        self._changes: list[_Change] = []
+        self._past = PastFrames(number)
         self._live: _Live | None = None
-        self._replies: dict[int, _Live] = {}  # turns whose growing reply is still sent
         self._finalized: dict[int, TurnView] = {}  # since the last summary
         self._forget()
 
@@ -125,7 +94,7 @@ class Timeline:
     @property
     def queued(self) -> list[TurnView]:
         """Turns that wait, the next one first."""
-        return sorted((view for view in self.turns.values() if view.state == "queued"), key=_order)
+        return sorted(self._waiting.values(), key=_order)
 
     @property
     def held(self) -> list[TurnView]:
@@ -143,7 +112,7 @@ class Timeline:
         if self._live is None:
             return []
         given = frames.Steer(self._live.view.turn, "given")
-        return [view for _, view in sorted(self.turns.items()) if view.state == "queued" and view.steer == given]
+        return [view for _, view in sorted(self._waiting.items()) if view.steer == given]
 
     @property
     def newest(self) -> TurnView | None:
@@ -209,7 +178,7 @@ class Timeline:
 
         Return whether clients should see them at once: they contain more than growing text.
         """
-        self._urgent = False
+        self._past.is_urgent = False
         more: list[ev.Event] = []  # text that only makes the reply longer: one step, however many entries
         for number, at, what in entries:
             if self._live is not None and self._live.growing and _is_text(what):
@@ -225,8 +194,8 @@ class Timeline:
             self._take(what)
         if more:
             self._feed(more)
-        self._bound()
-        return self._urgent
+        self._past.bound()
+        return self._past.is_urgent
 
     def delete(self) -> None:
         """End the chat, and show its clients that it was deleted."""
@@ -249,7 +218,7 @@ class Timeline:
             queued = self.queued
             view.held = bool(self.held) and not what.now  # it does not overtake those before it
             view.place = max([0, *(it.place for it in queued)])
-            self.turns[what.turn] = view
+            self.turns[what.turn] = self._waiting[what.turn] = view
             frame = frames.PromptedFrame(
                 what.turn, what.text, what.by, self._at, what.key, what.person, view.attachments
             )
@@ -368,10 +337,11 @@ class Timeline:
         view = self.turns.get(began.turn)
         if view is None:  # its prompt was trimmed
             view = self.turns[began.turn] = TurnView(began.turn, "", asked_at=self._at, first=self.number)
+        self._waiting.pop(view.turn, None)
         view.state, view.began_at, view.agent, view.model = "running", self._at, began.agent, began.model
         view.held, view.steerable = False, began.steerable
-        self._compact()
-        self._live = self._replies[began.turn] = _Live(view, began.cwd)
+        self._past.begin(began.turn)
+        self._live = _Live(view, began.cwd)
         self._show(self._live, self._live.turn.start())
         if view.steerable:
             self._change(view.turn, frames.SteerableFrame(view.turn))
@@ -440,13 +410,11 @@ class Timeline:
             self._change(view.turn, event)
 
     def _grow(self, live: _Live, event: turns.Assistant) -> None:
-        version = live.replies[-1].version if live.replies else 0
-        live.view.status, live.view.reply, live.text = None, event.content, event.content
-        live.replies.append(_Reply(self.number, version + event.replace, len(event.content)))
-        live.growing = True
-        self._change(live.view.turn, live.replies[-1])
+        live.view.status, live.view.reply, live.growing = None, event.content, True
+        self._past.grow(self.number, event.content, event.replace)
 
     def _complete(self, view: TurnView, event: turns.Completed) -> None:
+        self._waiting.pop(view.turn, None)
         view.state, view.completed_at, view.held, view.steerable = "completed", self._at, False, False
         view.status = view.reply = view.plan = None
         view.message, view.question = event.message, event.question
@@ -494,9 +462,8 @@ class Timeline:
 
     # --- frames ---
 
-    def _change(self, turn: int, what: Frame | _Reply) -> None:
-        self._urgent = self._urgent or not isinstance(what, _REPLACED)
-        self._changes.append(_Change(self.number, turn, what))
+    def _change(self, turn: int, frame: Frame) -> None:
+        self._past.add(self.number, turn, frame)
 
     def frames(self, after: int, *, deltas: bool = False) -> list[tuple[int, Frame]] | None:
         """Return the frames that bring a client from entry `after` up to date, each with the number that it covers.
@@ -504,28 +471,7 @@ class Timeline:
         Of frames that replace each other, only the newest is returned. None if `after` is too old, too far back, or was
         never reached: such a client needs a `snapshot`.
         """
-        if not self._oldest <= after <= self.number:
-            return None
-        start = bisect_right(self._changes, after, key=_number)
-        missed = self._changes[start:]
-        if len(missed) > 1:
-            newest = {it.turn: it for it in missed if isinstance(it.what, _Reply)}
-            left = [it for it in missed if not isinstance(it.what, _Reply) or newest[it.turn] is it]
-            missed = [it for _, alike in groupby(left, _kind) for it in _joined(list(alike))]
-        found = [(it.number, self._frame(it, after, deltas)) for it in missed]
-        return found if len(found) <= MAX_FRAMES else None
-
-    def _frame(self, change: _Change, after: int, deltas: bool) -> Frame:
-        if not isinstance(change.what, _Reply):
-            return change.what
-        live = self._replies[change.turn]
-        seen = bisect_right(live.replies, after, key=_number) - 1
-        known = live.replies[seen] if seen >= 0 else _Reply(0, live.replies[0].version, 0)
-        goes_on = known.version == change.what.version
-        if not deltas:
-            return turns.Assistant(live.text, not goes_on, change.turn)
-        offset = known.length if goes_on else 0
-        return frames.AssistantDelta(change.turn, live.text[offset:], offset, not goes_on)
+        return self._past.since(after, deltas=deltas) if after <= self.number else None
 
     # --- bounds ---
 
@@ -535,20 +481,6 @@ class Timeline:
         for turn in over[: max(0, len(self.turns) - KEPT_TURNS)]:
             del self.turns[turn]
             self._earlier = True
-
-    def _compact(self) -> None:
-        """Drop the changes of turns that are over, except those that still count."""
-        over = set(self._replies)
-        self._changes = [it for it in self._changes if it.turn not in over or _lasts(it.what)]
-        self._replies = {}
-
-    def _bound(self) -> None:
-        replies = self._live.replies if self._live is not None else []
-        for past in (self._changes, replies):
-            if len(past) > MAX_CHANGES:
-                half = len(past) // 2
-                self._oldest = max(self._oldest, past[half - 1].number)
-                del past[: half - (past is replies)]  # the reply at the oldest entry is kept
 
 
 def in_conversation(views: Iterable[TurnView]) -> list[TurnView]:
@@ -580,33 +512,5 @@ def _order(view: TurnView) -> tuple[int, int, int]:
     return (0, view.last, view.turn) if view.finalized else (1, 0, view.turn)
 
 
-def _number(item: _Change | _Reply) -> int:
-    return item.number
-
-
-def _kind(change: _Change) -> tuple[int, type]:
-    return change.turn, type(change.what)
-
-
-def _lasts(what: Frame | _Reply) -> bool:
-    """Return whether a change of a turn that is over is still shown: no other change has replaced it."""
-    if isinstance(what, turns.Streaming):
-        return what.began_at is not None
-    return not isinstance(what, _REPLACED)
-
-
 def _is_text(what: object) -> TypeGuard[ev.Delta]:
     return isinstance(what, ev.Delta) and what.kind == "text" and what.parent is None
-
-
-def _joined(alike: list[_Change]) -> list[_Change]:
-    """Merge consecutive changes of one kind and turn, if they can be one."""
-    first, last = alike[0].what, alike[-1].what
-    if isinstance(last, turns.Thinking):
-        content = "".join(it.what.content for it in alike if isinstance(it.what, turns.Thinking))
-        return [alike[-1]._replace(what=replace(last, content=content))]
-    if isinstance(last, frames.PlanFrame):
-        return [alike[-1]]
-    if isinstance(first, turns.Streaming) and isinstance(last, turns.Streaming):
-        return [alike[-1]._replace(what=replace(last, began_at=first.began_at))]
-    return alike
