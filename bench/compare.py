@@ -219,7 +219,12 @@ class Viewers:
         self.bytes = 0
 
     async def __aenter__(self) -> Viewers:
-        self._tasks = [asyncio.create_task(self._view(chat)) for chat in self._chats]
+        # One after the other: a server may limit how many connections of one address are without a request.
+        self._tasks = []
+        for chat in self._chats:
+            is_open = asyncio.Event()
+            self._tasks.append(asyncio.create_task(self._view(chat, is_open)))
+            await is_open.wait()
         await asyncio.sleep(1)
         return self
 
@@ -230,14 +235,16 @@ class Viewers:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _view(self, chat: str) -> None:
+    async def _view(self, chat: str, is_open: asyncio.Event) -> None:
         head = f"GET /api/chats/{chat}/events?delta=1 HTTP/1.1\r\nHost: 127.0.0.1:{self._server.port}\r\n"
         reader, writer = await asyncio.open_connection("127.0.0.1", self._server.port)
         try:
             writer.write(f"{head}Authorization: Bearer {self._server.token}\r\n\r\n".encode())
             while data := await reader.read(65536):
                 self.bytes += len(data)
+                is_open.set()
         finally:
+            is_open.set()
             writer.close()
 
 

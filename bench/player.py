@@ -2,7 +2,7 @@
 
     player.py RATE SECONDS MODEL SESSION
 
-The prompt on stdin is `KIND FOLDER`. It makes a file named by its process id in FOLDER, waits for the file `go`
+The prompt on stdin is `KIND FOLDER`. It makes a file with a name of its own in FOLDER, waits for the file `go`
 there, which holds the time by the monotonic clock, and prints RATE lines a second for SECONDS: text that grows
 (`text`), or calls of a tool and their results (`tools`).
 """
@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import time
+import uuid
 from pathlib import Path
 
 POLL_SECONDS = 0.02
@@ -43,14 +44,15 @@ def tools(number: int) -> None:
 def main(rate: int, seconds: float) -> None:
     kind, _, place = sys.stdin.read().strip().partition(" ")
     folder = Path(place)
-    say(type="system", subtype="init", session_id=f"s{os.getpid()}", model="bench")
+    own = uuid.uuid4()  # process ids repeat: each confined agent has its own
+    say(type="system", subtype="init", session_id=str(own), model="bench")
     if kind == "text":
         event(type="message_start", message={"id": "m", "content": []})
         event(type="content_block_start", index=0, content_block={"type": "text", "text": ""})
-    (folder / str(os.getpid())).touch()
+    (folder / str(own)).touch()
     while not (folder / "go").exists():
         time.sleep(POLL_SECONDS)
-    began = float((folder / "go").read_text()) + os.getpid() % rate / rate**2  # not all at the same time
+    began = float((folder / "go").read_text()) + own.int % rate / rate**2  # not all at the same time
     count = int(rate * seconds)
     for number in range(count):
         time.sleep(max(0.0, began + number / rate - time.monotonic()))
@@ -58,7 +60,7 @@ def main(rate: int, seconds: float) -> None:
     if kind == "text":
         event(type="content_block_stop", index=0)
         say(type="assistant", message={"id": "m", "content": [{"type": "text", "text": WORD * count}]})
-    say(type="result", subtype="success", is_error=False, result="done", session_id=f"s{os.getpid()}")
+    say(type="result", subtype="success", is_error=False, result="done", session_id=str(own))
 
 
 if __name__ == "__main__":

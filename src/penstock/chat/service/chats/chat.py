@@ -449,19 +449,20 @@ class Chat:
     def _took(self, timeline: Timeline) -> None:
         """Apply the timeline, after it accepted entries."""
         before = (self.state, self.held)
-        self.state, self.waiting, self.waiting_upto, self.held, self.asks = decisions.activity(timeline)
+        now = decisions.activity(timeline)
+        self.state, self.waiting, self.waiting_upto, self.held, self.asks = now
         if (self.state, self.held) != before:
             self._shared.changed.set()
         if self.is_home:
-            self._announce(timeline)
+            self._announce(timeline, decisions.announced(timeline, now))
         self._runner.apply(timeline)
         self._shared.note(self.row.id)
 
-    def _announce(self, timeline: Timeline) -> None:
+    def _announce(self, timeline: Timeline, now: decisions.Announced) -> None:
         """Announce to webhooks and browsers what has happened since the last call."""
-        before, self._announced = self._announced, decisions.announced(timeline)
-        if before is not None:
-            for turn, happened in decisions.happened(before, timeline):
+        before, self._announced = self._announced, now
+        if before is not None and before != now:
+            for turn, happened in decisions.happened(before, now, timeline):
                 self._shared.webhooks.announce(self.row, turn, happened)
                 if self._shared.push is not None:
                     self._shared.push.announce(self.row, turn, happened)

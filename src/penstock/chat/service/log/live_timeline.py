@@ -137,6 +137,7 @@ class LiveTimeline:
             if timeline.number >= page.last and not await self._is_read_ahead(timeline):
                 break
         self._is_current = self._is_shown = True
+        self.newest, self.latest = timeline.newest, timeline.latest
         self._took(timeline, at_once)
 
     async def _is_read_ahead(self, timeline: Timeline) -> bool:
@@ -178,10 +179,11 @@ class LiveTimeline:
         if not with_summary:
             at_once = timeline.take(entries)
         self._is_current = self._is_shown = True
+        if at_once:  # a text that only grows leaves the turns in their order
+            self.newest, self.latest = timeline.newest, timeline.latest
         self._took(timeline, at_once)
 
     def _took(self, timeline: Timeline, at_once: bool) -> None:
-        self.newest, self.latest = timeline.newest, timeline.latest
         self._number = max(timeline.number, self._number)
         self._taken(timeline)
         self._notify(at_once)

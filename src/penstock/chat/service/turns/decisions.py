@@ -206,10 +206,13 @@ class Activity(NamedTuple):
 
 def activity(timeline: Timeline) -> Activity:
     """Return these facts for a timeline."""
-    running, latest, ready, held = timeline.running, timeline.latest, timeline.ready, timeline.held
+    running, ready, held = timeline.running, timeline.ready, timeline.held
     is_running = running is not None and running.state == "running"
     state: State = "running" if is_running else "queued" if ready or held else "idle"
-    asks = bool(timeline.questions) or (state == "idle" and latest is not None and latest.question is not None)
+    asks = bool(timeline.questions)
+    if state == "idle" and not asks:
+        latest = timeline.latest
+        asks = latest is not None and latest.question is not None
     return Activity(state, len(ready), max((view.turn for view in ready), default=0), len(held), asks)
 
 
@@ -220,16 +223,14 @@ class Announced(NamedTuple):
     asks: bool
 
 
-def announced(timeline: Timeline) -> Announced:
-    """Return the current state that webhooks announce."""
+def announced(timeline: Timeline, now: Activity) -> Announced:
+    """Return the current state that webhooks announce, of a timeline with this activity."""
     running = timeline.running
-    at_work = running.turn if running is not None and running.state == "running" else None
-    return Announced(at_work, activity(timeline).asks)
+    return Announced(running.turn if running is not None and now.state == "running" else None, now.asks)
 
 
-def happened(before: Announced, timeline: Timeline) -> list[tuple[TurnView, list[Occasion]]]:
+def happened(before: Announced, now: Announced, timeline: Timeline) -> list[tuple[TurnView, list[Occasion]]]:
     """Return the turns that have ended, or begun to ask, since `before`, with their events, the most urgent first."""
-    now = announced(timeline)
     found: dict[int, list[Occasion]] = {}
     asking = timeline.running or timeline.latest
     if now.asks and not before.asks and asking is not None:
