@@ -25,6 +25,11 @@ from penstock.run.history import History
 from penstock.run.run import Run
 from penstock.run.trace_context import TraceContext
 
+MakeRun = Callable[[ChatRow, str, float | None, Sequence[PlacedFile], Sequence[TurnView], str | None], Run]
+"""Function that makes a run of a prompt, with a limit of its cost, attachments, the turns before, and messages of the
+chat in which this one has its origin. It is called in a thread, and raises what `Agent.run` raises, or an error for the
+caller."""
+
 MAX_TRACES = 1_000
 """Number of turns that wait whose requests belong to a trace; the oldest is forgotten."""
 
@@ -34,9 +39,7 @@ class Shared(msgspec.Struct):
 
     store: ChatStore
     limits: ServiceLimits
-    run: Callable[[ChatRow, str, float | None, Sequence[PlacedFile], Sequence[TurnView], str | None], Run]
-    """Function that makes a run of a prompt, with a limit of its cost, attachments, the turns before, and messages of
-    the chat in which this one has its origin. It raises what `Agent.run` raises, or an error for the caller."""
+    run: MakeRun
     now: Callable[[], int]
     """Clock: milliseconds since 1970."""
     history: History | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from penstock.chat.service.shared import Shared
 from penstock.chat.service.slots import Slot
 from penstock.chat.service.turns import decisions
 from penstock.chat.service.turns.lost_turns import ROWS_LOST, Begun, end_lost
+from penstock.chat.service.turns.planned_run import PlannedRun
 from penstock.chat.service.turns.turn_cost import TurnCost
 from penstock.chat.service.turns.turn_run import TurnRun
 from penstock.chat.store.rows import ChatChanges, ChatRule
@@ -119,11 +120,13 @@ class TurnLoop:
         asked: TurnView | None = None
         placed: dict[str, PlacedFile | Exception] = {}
         lacking: list[AttachedFile] = []
+        planned: PlannedRun | None = None
+        needed: PlannedRun | None = None
         before = await self._before()
 
         def make(timeline: Timeline) -> Sequence[Write]:
-            nonlocal made, asked
-            made = None
+            nonlocal made, asked, needed
+            made = needed = None
             lacking.clear()
             taken_back = decisions.taken_back(timeline)
             if taken_back or not timeline.ready or self.is_ending:
@@ -138,12 +141,14 @@ class TurnLoop:
             cost = self._cost = TurnCost(view.person, self._shared.limits.max_turn_cost, self._shared.spending, chat)
             if cost.most == 0:  # it was queued before the limit was reached
                 return [began, TurnEnded(view.turn, "cancelled", cost.reason)]
-            begun = [it for it in timeline.turns.values() if it.began_at is not None]
-            earlier = sorted(begun, key=lambda it: (it.began_at, it.turn))
-            try:
-                run = self._shared.run(chat, view.prompt, cost.most, _found(placed, view), earlier, before)
-            except Exception as error:
-                return [began, TurnEnded(view.turn, "error", _reason(error))]
+            if planned is None or not planned.fits(chat, view, cost.most):
+                begun = [it for it in timeline.turns.values() if it.began_at is not None]
+                earlier = sorted(begun, key=lambda it: (it.began_at, it.turn))
+                needed = PlannedRun(chat, view, cost.most, earlier)
+                return []  # it is made first, without holding the timeline
+            run = planned.run
+            if isinstance(run, Exception):
+                return [began, TurnEnded(view.turn, "error", _reason(run))]
             run.trace = self._shared.traces.get((chat.id, view.turn))
             run.trace_facts = {"gen_ai.conversation.id": chat.id, "penstock.turn": view.turn}
             run.has_rule = lambda rule: any(it.id == rule for it in self._log.row.rules)
@@ -152,8 +157,11 @@ class TurnLoop:
             return [replace(began, session_id=run.spec.session_id, mark=run.mark, steerable=steerable)]
 
         await self._log.write(make)
-        while lacking:
+        while lacking or needed is not None:
             placed |= await self._placed(lacking)
+            if needed is not None:
+                planned = needed
+                await planned.make(self._shared.run, placed, before)
             await self._log.write(make)
         self._run = made
         if made is not None and asked is not None:
@@ -324,14 +332,3 @@ class TurnLoop:
 
 def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, PenstockError) else f"a bug in Penstock ended the turn: {error!r}"
-
-
-def _found(placed: Mapping[str, PlacedFile | Exception], view: TurnView) -> list[PlacedFile]:
-    """Return the attachments of a turn. Raises: PenstockError: one of them could not be written or read."""
-    found = []
-    for file in view.attachments or ():
-        it = placed[file.id]
-        if isinstance(it, Exception):
-            raise it
-        found.append(it)
-    return found
