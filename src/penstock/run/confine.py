@@ -29,6 +29,7 @@ from penstock.run.apart import copy_missing
 from penstock.run.network import Network, reach_of
 from penstock.run.planted import watched
 from penstock.run.sandbox import Confinement, Mode, Surroundings
+from penstock.run.tried import has_worked, note_worked
 from penstock.run.user_namespaces import what_helps
 
 EMPTY = ("/tmp", "/var/tmp", "/run")
@@ -221,7 +222,8 @@ def _in_mode(run: ToConfine, mode: Mode) -> Confinement:
     bwrap = which("bwrap", path=run.env.get("PATH", os.defpath))
     if bwrap is None:
         raise UsageError("a confined run needs bubblewrap, which is not installed", help=INSTALL)
-    hidden = (str(data_path()), *run.surroundings.hidden)
+    data = str(data_path())
+    hidden = (data, *run.surroundings.hidden)
     folders = _kept_folders(run)
     reach = reach_of(run.facts, run.env, run.hosts, run.urls) if run.network == "agent" else None
     found = (
@@ -230,16 +232,27 @@ def _in_mode(run: ToConfine, mode: Mode) -> Confinement:
         else _view_of(run, hidden)
     )
     words = [bwrap, *arguments(found, as_root=os.geteuid() == 0)[1:]]
-    problem = _failure([*words, "/bin/true"], run.cwd)
-    if problem:
-        what = f"bubblewrap cannot confine a run here: {problem}"
-        raise UsageError(what, help=what_helps(is_root=os.geteuid() == 0) or "see docs/sandbox.md, or --sandbox off")
+    if not has_worked(data, words):
+        _try(words, run.cwd)
+        note_worked(data, words)
     if mode != "on":
         return Confinement(mode, tuple(words))
     settings = tuple((path, pattern) for path, folder in folders for pattern in folder.settings)
     caches = tuple((path, pattern) for path, folder in folders for pattern in folder.caches)
     planted = watched(os.path.realpath(run.cwd), settings, caches)
     return Confinement(mode, tuple(words), network=run.network, reach=reach, watched=planted)
+
+
+def _try(words: list[str], cwd: str) -> None:
+    """Start a program in this confinement.
+
+    Raises:
+        UsageError: bubblewrap cannot do it here.
+    """
+    problem = _failure([*words, "/bin/true"], cwd)
+    if problem:
+        what = f"bubblewrap cannot confine a run here: {problem}"
+        raise UsageError(what, help=what_helps(is_root=os.geteuid() == 0) or "see docs/sandbox.md, or --sandbox off")
 
 
 def _kept_folders(run: ToConfine) -> list[tuple[str, StateFolder]]:

@@ -37,6 +37,7 @@ from penstock.run.planted import Record
 from penstock.run.process import Exited, Process
 from penstock.run.queues import READ_BYTES, CallQueue, EventQueue
 from penstock.run.stdin import StdinWriter
+from penstock.run.tried import forget_all
 from penstock.stream import Stream
 from penstock.updates import Answer, Notice, Question
 
@@ -405,6 +406,7 @@ class Supervisor:
         name = self._launch.command.argv[0]
         why = f"{name!r} cannot be executed: {os.strerror(number)}"
         if self._launch.confinement.words:
+            forget_all(str(data_path()))  # whether bubblewrap still works here is tried again
             if self._process.stderr in self._selector.get_map():
                 self._read_stderr()
             why = f"{name!r} cannot be executed where it is confined: {self.stderr or os.strerror(number)}"
