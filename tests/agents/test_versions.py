@@ -66,7 +66,10 @@ WARNINGS = {
     "claude exec 2.1.331 to 2.1.332": set(),
     "claude server 2.1.197 to 2.1.330": {"system/background_tasks_changed", "system/session_state_changed"},
     "claude server 2.1.330 to 2.1.331": set(),
-    "claude server 2.1.331 to 2.1.332": {"user/text"},
+    "claude server 2.1.331 to 2.1.332": {
+        "assistant/thinking", "command_lifecycle", "stream_event/signature_delta", "stream_event/thinking_delta",
+        "system/thinking_tokens", "user/text",
+    },
     "codex acp 0.16.0 to 2.6.0": {"_meta codex.threadStatus/systemError"},
     "codex exec 0.169.0 to 0.171.0": set(),
     "codex server 0.169.0 to 0.171.0": set(),

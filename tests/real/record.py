@@ -1,5 +1,8 @@
 """Record what the real agents print: `python tests/real/record.py [AGENT…] [--case CASE…] [--into FOLDER]`.
 
+`python tests/real/record.py --steer [AGENT…]` records a message that an agent gets while it works, on its `server`
+route.
+
 Writes `<agent>-<version>/<case>/` in the form of `tests/recordings`, where each folder is a test: `input.ndjson`,
 `times`, and `expected.json`, which holds what the model server was told to say, never what Penstock made of it. The
 agents are those of `agents.toml`, on their `exec` route, as Penstock starts them. Then read the difference to the
@@ -12,6 +15,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -27,10 +31,12 @@ from install import NotInstalled, install
 from model_server import GO_ON, Request, tool_for
 from setups import SETUPS, Bench, Target, bench
 
+from penstock import agent
 from penstock.adapter import Command
 from penstock.adapter import Request as Asked
 from penstock.agents import registry
 from penstock.errors import UsageError
+from penstock.events import ToolCalled
 from penstock.run.process import MARK, marked
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
@@ -157,7 +163,7 @@ def expected(at: Bench, case: Case, printed: Printed, version: str) -> dict[str,
         if request.scenario is None:
             continue
         for piece in request.said:
-            if isinstance(piece, scenarios.Wait):
+            if isinstance(piece, scenarios.Wait) and case.kill:
                 break
             if isinstance(piece, scenarios.Say | scenarios.Think):
                 said.append(("text" if isinstance(piece, scenarios.Say) else "thinking", piece.text))
@@ -203,6 +209,44 @@ def _short(text: str) -> Any:
     if len(text) <= LONGEST:
         return text
     return {"sha256": hashlib.sha256(text.encode()).hexdigest(), "length": len(text)}
+
+
+STEERED = ("claude", "codex", "opencode")
+"""Agents that take messages while they work."""
+SESSION = re.compile(rb'"(?:session_id|threadId|sessionID)":"([^"]+)"')
+
+
+def record_steer(at: Bench, into: Path) -> None:
+    """Record a message that the agent gets while it works, through Penstock, which has to talk with it."""
+    version = at.target.packages[0].version
+    before = len(at.server.requests)
+    at.server.close_gate()
+    with tempfile.TemporaryDirectory() as records:
+        made = agent(at.target.name, route="server", cwd=at.folder, env=at.env, allow="all", record=records)
+        with made.run("scenario=gated please") as running:
+            for event in running:
+                if isinstance(event, ToolCalled) and not at.server.gate.is_set():
+                    running.steer("scenario=thinking please")
+                    at.server.gate.set()
+        [record] = Path(records).iterdir()
+        files = {name: (record / name).read_bytes() for name in ("input.ndjson", "times")}
+        argv = json.loads((record / "meta.json").read_text("utf-8"))["argv"]
+    argv = argv[argv.index("--") + 1 :] if "--" in argv else argv  # without the bridge
+    argv[0] = Path(argv[0]).name
+    root = str(at.folder.parent).encode()
+    data = files["input.ndjson"].replace(str(at.folder).encode(), b"/tmp/demo").replace(root, b"/tmp")
+    files["input.ndjson"] = data
+    printed = Printed(tuple(argv), data, [], at.server.requests[before:])
+    wanted = expected(at, Case("gated"), printed, version)
+    found = SESSION.search(data)
+    wanted |= {"agent": f"{at.target.agent}/server", "session_id": found[1].decode() if found else None}
+    text = json.dumps(wanted, indent=1, ensure_ascii=False).replace(f"{at.folder}", "/tmp/demo")
+    folder = into / f"{at.target.agent}-server-{version}" / "steer"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    (folder / "expected.json").write_text(text + "\n", "utf-8")
+    print(f"{folder}: {len(data)} bytes")
 
 
 def session_of(data: bytes) -> str | None:
@@ -251,19 +295,25 @@ def main() -> int:
     known = [name for name in SETUPS if "exec" in registry.AGENTS[name].routes]
     parser.add_argument("agents", nargs="*", default=known, metavar="AGENT", help=", ".join(known))
     parser.add_argument("--case", nargs="+", default=list(CASES), choices=CASES)
+    parser.add_argument("--steer", action="store_true", help="record a message for an agent that works")
     parser.add_argument("--into", type=Path, default=RECORDINGS)
     given = parser.parse_args()
     if unknown := set(given.agents) - set(known):
         parser.error(f"no such agent: {', '.join(unknown)}")
     cases = [name for name in CASES if name in given.case or any(CASES[case].after == name for case in given.case)]
     missing = 0
-    for agent in given.agents:
-        target = Target(agent, "exec")
+    for name in given.agents:
+        if given.steer and name not in STEERED:
+            continue
+        target = Target(name, "server" if given.steer else "exec")
         try:
             for package in target.packages:
                 install(package)
             with tempfile.TemporaryDirectory() as root, bench(target, Path(root)) as at:
-                record(at, cases, given.into)
+                if given.steer:
+                    record_steer(at, given.into)
+                else:
+                    record(at, cases, given.into)
         except NotInstalled as error:
             print(f"NOT RECORDED: {error}", file=sys.stderr)
             missing += 1

@@ -80,6 +80,11 @@ def user_message(request: Request) -> dict[str, Any]:
     if request.images:
         sources = ({"type": "base64", "media_type": it.media_type, "data": it.base64} for it in request.images)
         content = [*({"type": "image", "source": it} for it in sources), {"type": "text", "text": content}]
+    return message_of(content)
+
+
+def message_of(content: Any) -> dict[str, Any]:
+    """Return the line of a two-way stream that sends a message of the user."""
     message = {"role": "user", "content": content}
     return {"type": "user", "message": message, "parent_tool_use_id": None, "session_id": "default"}
 

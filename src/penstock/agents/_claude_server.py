@@ -12,17 +12,20 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from penstock.adapter import Request
-from penstock.agents._claude_code import ClaudeCode, user_message
+from penstock.adapter import Request, not_taken
+from penstock.agents._claude_code import ClaudeCode, message_of, user_message
 from penstock.agents._claude_questions import CHOICE_TOOL, PendingRequest, denied, request_of
-from penstock.agents._json import as_dict, text_of, text_or
-from penstock.agents._stream_json import TASK_ENDS
-from penstock.agents._stream_json_wire import ResultLine, StreamEvent, System
+from penstock.agents._claude_steers import CAPABILITY, ClaudeSteers
+from penstock.agents._json import as_dict, as_list, text_of, text_or
+from penstock.agents._stream_json import TASK_ENDS, TOOL_USES
+from penstock.agents._stream_json_wire import BlockBegin, BlockDelta, MessageBegin, ResultLine, StreamEvent, System
 from penstock.core.decoding import well_formed_values
 from penstock.updates import Answer, Notice, Result, Traits, Unknown, Update, Work
 
-INITIALIZE, INTERRUPT = "penstock-initialize", "penstock-interrupt"
-"""Ids of Penstock's own requests."""
+INITIALIZE, INTERRUPT, WITHDRAW = "penstock-initialize", "penstock-interrupt", "penstock-withdraw-"
+"""Ids of Penstock's own requests; the last one begins them."""
+
+_TOO_OLD = "this version does not report what becomes of a message"
 
 AGENT_TASKS = frozenset({"local_agent", "local_workflow"})
 """Kinds of background work that end with another turn of the agent, and so may ask. A command in the background does
@@ -53,6 +56,9 @@ class ClaudeCodeServer(ClaudeCode):
         self._agents: set[str] = set()  # sub-agents that run
         self._pending: dict[str, PendingRequest] = {}  # by the id of the request
         self._interrupted: set[str] = set()  # calls that nobody has denied, though the result says so
+        self._steers = ClaudeSteers()
+        self._reports_messages = True  # until the program has said that it does not
+        self._is_calling = False  # the main agent's message has a tool call
         if request is not None:
             self._send_request(INITIALIZE, subtype="initialize", hooks=None)
             self._send(**user_message(request))
@@ -101,8 +107,30 @@ class ClaudeCodeServer(ClaudeCode):
             return False
         if not self._cancelling:
             self._cancelling = True
-            self._send_request(INTERRUPT, subtype="interrupt")
+            # A message that Claude Code has would begin another turn.
+            given = {"cancel_queued": True} if self._steers.are_out else {}
+            self._send_request(INTERRUPT, subtype="interrupt", **given)
         return True
+
+    def steer(self, id: str, text: str) -> Sequence[Update]:
+        """Give Claude Code a message in its turn, at its next call of a tool."""
+        if self.over or self._cancelling:
+            return (not_taken(id, "the turn has ended"),)
+        if not self._reports_messages:
+            return (not_taken(id, _TOO_OLD),)
+        self._steers.add(id, text)
+        self._send_steers()
+        return ()
+
+    def _send_steers(self) -> None:
+        if self._is_calling and not self._cancelling:
+            for name, text in self._steers.to_send():
+                self._send(**message_of(text), uuid=name, priority="next")
+
+    def _withdraw_steers(self) -> None:
+        self._is_calling = False
+        for name in self._steers.to_withdraw():
+            self._send_request(WITHDRAW + name, subtype="cancel_async_message", message_uuid=name)
 
     # --- messages of the program -------------------------------------------------------------------------
 
@@ -110,7 +138,10 @@ class ClaudeCodeServer(ClaudeCode):
         """Translate one line into updates."""
         kind = type(event)
         if kind is StreamEvent:
-            return super().read(event)
+            updates = super().read(event)
+            if type(event.event) is not BlockDelta and event.parent_tool_use_id is None:
+                return (*self._follow(event.event), *updates)
+            return updates
         if kind is dict:
             reader = _CONTROL_LINES.get(text_or(event.get("type"), ""))
             if reader is not None:
@@ -120,6 +151,31 @@ class ClaudeCodeServer(ClaudeCode):
             self._cwd = event.cwd or self._cwd
             return (*updates, *self._read_state(event))
         return tuple(self._read_result(event, updates)) if kind is ResultLine else updates
+
+    def _follow(self, api: Any) -> Sequence[Update]:
+        """Follow the main agent's model calls, which decide when a message is sent, and whether it is taken."""
+        if type(api) is BlockBegin:
+            if text_or(as_dict(api.content_block).get("type"), "") in TOOL_USES:
+                self._is_calling = True
+                self._send_steers()
+        elif type(api) is MessageBegin:
+            self._withdraw_steers()
+            return self._steers.answering()
+        return ()
+
+    def _message_changed(self, event: dict[str, Any]) -> Iterator[Update]:
+        """Follow what becomes of a message."""
+        name, state = text_of(event.get("command_uuid")), event.get("state")
+        if state == "started":
+            self._steers.began(name)
+            if self._replied:  # another turn, with another result
+                self._replied, self._is_notified = False, True
+        elif state in ("cancelled", "discarded"):
+            yield from self._withdrawn(name)
+
+    def _withdrawn(self, name: str) -> Sequence[Update]:
+        self._steers.withdrawn(name)
+        return self._end() if self._replied and self._state in (None, "idle") and not self.over else ()
 
     def _requested(self, event: dict[str, Any]) -> Iterator[Update]:
         id, request = event.get("request_id"), as_dict(event.get("request"))
@@ -154,7 +210,11 @@ class ClaudeCodeServer(ClaudeCode):
 
     def _responded(self, event: dict[str, Any]) -> Iterator[Update]:
         response = as_dict(event.get("response"))
-        if response.get("subtype") == "error":
+        id = text_of(response.get("request_id"))
+        if id.startswith(WITHDRAW):
+            if as_dict(response.get("response")).get("cancelled") is True:
+                yield from self._withdrawn(id.removeprefix(WITHDRAW))
+        elif response.get("subtype") == "error":
             yield Notice("error", text_of(response.get("error")) or "a request failed", "warning")
 
     def _read_state(self, event: System) -> Sequence[Update]:
@@ -162,12 +222,13 @@ class ClaudeCodeServer(ClaudeCode):
         kind, task = event.subtype, event.task_id
         if kind == "init":
             self._began = True
-        elif kind == "session_state_changed":
+            return self._check_steers(event)
+        if kind == "session_state_changed":
             self._state = text_of(event.state)
             return self._end() if self._state == "idle" and self._replied else ()
-        elif task is None:
+        if task is None:
             return ()
-        elif kind == "task_started" and event.task_type in AGENT_TASKS:
+        if kind == "task_started" and event.task_type in AGENT_TASKS:
             self._agents.add(task)
             if event.tool_use_id is not None:
                 self._lanes[task] = event.tool_use_id
@@ -175,10 +236,16 @@ class ClaudeCodeServer(ClaudeCode):
             self._agents.discard(task)
         return ()
 
+    def _check_steers(self, event: System) -> Sequence[Update]:
+        """Reject messages if this version does not report what becomes of them."""
+        self._reports_messages = CAPABILITY in as_list(event.capabilities)
+        return () if self._reports_messages else self._steers.end(_TOO_OLD)
+
     def _read_result(self, event: ResultLine, updates: Sequence[Update]) -> Iterator[Update]:
         for update in updates:
             if type(update) is Result:
                 self._replied = True
+                self._withdraw_steers()
                 if self._cancelling:
                     for pending in self._pending.values():
                         yield from self._withdraw(pending)
@@ -199,15 +266,16 @@ class ClaudeCodeServer(ClaudeCode):
         return len([call for call in calls if call not in self._interrupted])
 
     def _end(self) -> Sequence[Update]:
-        """End the dialogue, unless a question waits, or a sub-agent runs, whose end begins another turn."""
-        if (self._agents or self._pending) and not self._cancelling:
+        """End the dialogue, unless a question waits, or a sub-agent or a message is left that begins another turn."""
+        if (self._agents or self._pending or self._steers.are_out) and not self._cancelling:
             return ()
         self.over = True
-        return (Work(None, on=False),)  # commands in the background end with the process
+        return (*self._steers.end(), Work(None, on=False))  # commands in the background end with the process
 
 
 _CONTROL_LINES: dict[str, Callable[[ClaudeCodeServer, dict[str, Any]], Iterator[Update]]] = {
     "control_request": ClaudeCodeServer._requested,
     "control_cancel_request": ClaudeCodeServer._cancelled,
     "control_response": ClaudeCodeServer._responded,
+    "command_lifecycle": ClaudeCodeServer._message_changed,
 }

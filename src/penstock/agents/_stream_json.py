@@ -123,7 +123,7 @@ _SILENT_SYSTEM = frozenset(
 )
 TASK_ENDS = frozenset({"completed", "failed", "killed", "stopped", "cancelled"})
 _SILENT_EVENTS = frozenset({"ping", "goal_state", "tool_progress"})
-_TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _ERROR_FRAME = re.compile(r"<tool_use_error>(.*)</tool_use_error>", re.DOTALL)
 _OUTPUT_FRAME = re.compile(r"<persisted-output>\n(.*)\n</persisted-output>", re.DOTALL)
 _LAUNCHED = re.compile(r"([^\n(]+) \(This tool result is internal metadata\b.*", re.DOTALL)
@@ -236,7 +236,7 @@ class ClaudeLike:
             yield Text("text", "final", text_of(block.get("text")), message=key, lane=lane)
         elif kind == "thinking":
             yield Text("thinking", "final", text_of(block.get("thinking")), message=key, lane=lane)
-        elif kind in _TOOL_USES:
+        elif kind in TOOL_USES:
             name = name_of(block.get("name"))
             value = block.get("input")
             yield ToolCall(
@@ -415,7 +415,7 @@ def _block(api: BlockBegin, lane: str | None) -> Iterator[Update]:
         yield BlockStart("text" if kind == "text" else "thinking", api.index, lane=lane)
         if text := text_of(block.get(kind)):
             yield Text("text" if kind == "text" else "thinking", "delta", text, api.index, lane=lane)
-    elif kind in _TOOL_USES:
+    elif kind in TOOL_USES:
         call_id = text_of(block.get("id")) or None
         yield BlockStart("tool_input", api.index, None, lane, call_id, name_of(block.get("name")))
     elif kind.endswith("_tool_result"):

@@ -127,6 +127,7 @@ class System(msgspec.Struct, tag="system"):
     claude_code_version: str | None = None
     qwen_code_version: str | None = None
     tools: Any = None
+    capabilities: Any = None
     status: Any = None
     attempt: Any = None
     max_retries: Any = None

@@ -25,15 +25,18 @@ if TYPE_CHECKING:
     from chat.service.conftest import Home
     from penstock.chat.service.service import Service
 
-PEER = Path(__file__).parents[2] / "support" / "codex_peer.py"
+PEERS = Path(__file__).parents[2] / "support"
 TRIES = int(os.environ.get("PENSTOCK_TEST_RUNS", "25"))
 
 
-def codex(home: Home, *flags: str) -> Path:
-    """Configure codex as the peer; return the file that ends its turns."""
+both = pytest.mark.parametrize("agent", ["codex", "claude"])
+
+
+def configured(home: Home, agent: str, *flags: str) -> Path:
+    """Configure a peer as an agent; return the file that ends its turns."""
     gate = home.folder / "go"
-    words = [sys.executable, "-S", str(PEER), f"--did={home.folder}/did", f"--gate={gate}", *flags]
-    home.configure("codex", words, "")
+    peer = PEERS / f"{agent}_peer.py"
+    home.configure(agent, [sys.executable, "-S", str(peer), f"--did={home.folder}/did", f"--gate={gate}", *flags])
     return gate
 
 
@@ -58,9 +61,9 @@ async def until(service: Service, chat: str, turn: int, **values: Any) -> TurnVi
             await asyncio.sleep(STEP)
 
 
-async def begun(service: Service, text: str = "first") -> str:
+async def begun(service: Service, agent: str, text: str = "first") -> str:
     """A chat whose first turn runs."""
-    chat = (await service.create(agent="codex")).id
+    chat = (await service.create(agent=agent)).id
     await service.prompt(chat, text)
     await until(service, chat, 1, state="running", steerable=True, reply="Working.")
     return chat
@@ -76,14 +79,14 @@ async def restored(home: Home, service: Service, chat: str, shown: list[TurnView
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["prompt", "queue"])
-def test_the_agent_takes_a_message_while_it_works(home: Home, how: str) -> None:
+@pytest.mark.parametrize(("agent", "how"), [("codex", "prompt"), ("codex", "queue"), ("claude", "prompt")])
+def test_the_agent_takes_a_message_while_it_works(home: Home, agent: str, how: str) -> None:
     """It is a part of the turn, at its place in the details; it never runs again, also after a restart."""
-    gate = codex(home)
+    gate = configured(home, agent)
 
     async def use() -> str:
         async with home.service() as service:
-            chat = await begun(service)
+            chat = await begun(service, agent)
             if how == "prompt":
                 assert await service.prompt(chat, "steer", steers=1) == (2, True)
             else:
@@ -126,16 +129,24 @@ def test_the_agent_takes_a_message_while_it_works(home: Home, how: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flag", ["--ears=/nowhere", "--rejects"])
-def test_a_message_that_was_not_taken_runs_as_the_next_turn(home: Home, flag: str) -> None:
+@pytest.mark.parametrize(
+    ("agent", "flag", "state"),
+    [
+        ("codex", "--ears=/nowhere", "given"),
+        ("codex", "--rejects", "late"),
+        ("claude", "--ears=/nowhere", "given"),
+        ("claude", "--old", "late"),
+    ],
+)
+def test_a_message_that_was_not_taken_runs_as_the_next_turn(home: Home, agent: str, flag: str, state: Any) -> None:
     """An agent that accepts it and never reads it, and one that rejects it."""
-    gate = codex(home, flag)
+    gate = configured(home, agent, flag)
 
     async def use() -> None:
         async with home.service() as service:
-            chat = await begun(service)
+            chat = await begun(service, agent)
             await service.prompt(chat, "steer", steers=1)
-            await until(service, chat, 2, steer=Steer(1, "late" if flag == "--rejects" else "given"))
+            await until(service, chat, 2, steer=Steer(1, state))
             gate.touch()
             turns = await home.settled(service, chat)
             assert [(turn.turn, turn.outcome, turn.steer) for turn in turns] == [
@@ -178,13 +189,14 @@ def test_a_turn_that_cannot_take_messages(home: Home) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_given_is_neither_changed_nor_taken_back(home: Home) -> None:
+@both
+def test_what_was_given_is_neither_changed_nor_taken_back(home: Home, agent: str) -> None:
     """The agent may read it at any time. After a stop of the turn it waits, held like all others, and is free again."""
-    codex(home, "--ears=/nowhere")
+    configured(home, agent, "--ears=/nowhere")
 
     async def use() -> None:
         async with home.service() as service:
-            chat = await begun(service)
+            chat = await begun(service, agent)
             await service.prompt(chat, "steer", steers=1)
             await service.prompt(chat, "third")
             for request in (
@@ -212,13 +224,14 @@ def test_what_was_given_is_neither_changed_nor_taken_back(home: Home) -> None:
 
 
 @pytest.mark.slow
-def test_a_process_that_ends_meanwhile(home: Home) -> None:
+@both
+def test_a_process_that_ends_meanwhile(home: Home, agent: str) -> None:
     """The turn is cut off, and the message that it had not taken runs after the restart."""
-    gate = codex(home, "--ears=/nowhere")
+    gate = configured(home, agent, "--ears=/nowhere")
 
     async def first() -> str:
         async with home.service() as service:
-            chat = await begun(service)
+            chat = await begun(service, agent)
             await service.prompt(chat, "steer", steers=1)
             return chat
 
@@ -238,15 +251,16 @@ def test_a_process_that_ends_meanwhile(home: Home) -> None:
 
 
 @pytest.mark.slow
-def test_texts_are_only_texts(home: Home) -> None:
+@both
+def test_texts_are_only_texts(home: Home, agent: str) -> None:
     """A command, a line of the protocol, quotes, and a large text arrive as they are; a NUL is rejected."""
-    gate = codex(home)
+    gate = configured(home, agent)
     line = json.dumps({"method": "turn/interrupt", "id": 1, "params": {}})
     texts = ["/quit", line, "\u2028\r\n\"'\\ 🌍", "x" * 200_000]
 
     async def use() -> None:
         async with home.service() as service:
-            chat = await begun(service)
+            chat = await begun(service, agent)
             for turn, text in enumerate(texts, 2):
                 await service.prompt(chat, text, steers=1)
                 await until(service, chat, turn, steer=Steer(1, "taken"))
@@ -260,11 +274,11 @@ def test_texts_are_only_texts(home: Home) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-def test_at_whatever_time_each_text_runs_once(home: Home, seed: int) -> None:
+@both
+def test_at_whatever_time_each_text_runs_once(home: Home, agent: str) -> None:
     """Two people give messages at random times to turns that end at random times, and stop some: none is lost."""
-    codex(home, "--random")
-    chance = random.Random(seed)
+    configured(home, agent, "--random")
+    chance = random.Random(agent)
 
     async def one(service: Service, chat: str, person: str, count: int) -> list[str]:
         texts = []
@@ -293,7 +307,7 @@ def test_at_whatever_time_each_text_runs_once(home: Home, seed: int) -> None:
     async def use() -> None:
         limits = ServiceLimits(max_queue=1000)
         async with home.service(limits=limits) as service:
-            chat = (await service.create(agent="codex")).id
+            chat = (await service.create(agent=agent)).id
             first, second = await asyncio.gather(*(one(service, chat, name, TRIES) for name in "ab"))
             async with asyncio.timeout(PATIENCE * 4):
                 while not all(it.finalized for it in (await service.turns(chat, limit=1000))[0]):

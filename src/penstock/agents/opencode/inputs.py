@@ -32,7 +32,12 @@ def prompt_body(request: Request) -> dict[str, Any]:
     images = (
         {"type": "file", "mime": it.media_type, "filename": _name(it.path), "url": it.data_url} for it in request.images
     )
-    body: dict[str, Any] = {"parts": [{"type": "text", "text": as_json_text(request.prompt)}, *images]}
+    return message_body(request, [{"type": "text", "text": as_json_text(request.prompt)}, *images])
+
+
+def message_body(request: Request, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the body of a message with these parts, for the model and with the settings of a request."""
+    body: dict[str, Any] = {"parts": parts}
     model = model_of(request.model)
     schema = request.schema
     given = {

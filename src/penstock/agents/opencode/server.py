@@ -14,12 +14,13 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from penstock.adapter import Command, Request, nothing_is_inside
+from penstock.adapter import Command, Request, as_json_text, not_taken, nothing_is_inside
 from penstock.agents._json import as_dict, as_int, as_list, text_of, text_or
 from penstock.agents.opencode.errors import cause_of, failure, reason_of, retry
 from penstock.agents.opencode.inputs import (
     allowed_unasked,
     mcp_servers,
+    message_body,
     model_of,
     permission_rules,
     permission_variable,
@@ -34,6 +35,7 @@ from penstock.agents.opencode.parts import (
     read_tool,
 )
 from penstock.agents.opencode.questions import Questions
+from penstock.agents.opencode.steers import OpenCodeSteers
 from penstock.core.decoding import fit
 from penstock.events import Kind
 from penstock.updates import (
@@ -100,6 +102,8 @@ class OpenCodeServer:
         self._answer: Result | None = None
         self._trouble = Failure("the turn ended without an answer")
         self._last_error = ""  # the last error of the session
+        self._steers = OpenCodeSteers()
+        self._calling: set[str] = set()  # parts of our session that are calls without a result
         self._handlers: dict[str, Callable[[Fields], Sequence[Update]]] = {
             "message.part.delta": self._delta,
             "message.part.updated": self._part,
@@ -144,6 +148,22 @@ class OpenCodeServer:
             if self._busy:
                 self._abort()
         return True
+
+    def steer(self, id: str, text: str) -> Sequence[Update]:
+        """Give opencode a message in its turn, at its next call of a tool."""
+        if self.over or self._replied or self._cancelling:
+            return (not_taken(id, "the turn has ended"),)
+        self._steers.add(id, as_json_text(text))
+        self._send_steers()
+        return ()
+
+    def _send_steers(self) -> None:
+        """Send messages while a tool runs: the server begins another turn with one that comes after the last call."""
+        if self._calling and self._request is not None and not self._cancelling:
+            for id, text in self._steers.to_send():
+                self._steers.sent(id, self._requests + 1)
+                body = message_body(self._request, [{"type": "text", "text": text}])
+                self._post(f"/session/{self._session}/prompt_async", body)
 
     def read(self, event: Any) -> Sequence[Update]:
         """Translate one line of the bridge into updates."""
@@ -190,6 +210,8 @@ class OpenCodeServer:
         if 200 <= status < 300:
             return self._agents_known(as_list(body)) if number == AGENTS else self._succeeded(number, as_dict(body))
         reason = reason_of(body) if body else text_of(line.get("error")) or f"the server answered with status {status}"
+        if (rejected := self._steers.rejected(number, reason)) is not None:
+            return rejected
         if number not in (BEGIN, PROMPT, PREPARE, AGENTS):
             return (Notice("error", reason, "warning"),)
         self.over = self._replied = True
@@ -294,12 +316,13 @@ class OpenCodeServer:
     def _reply(self) -> Sequence[Update]:
         self._replied = True
         self.over = not self._writing
+        left = self._steers.end()
         if self._answer is not None:
-            return (self._answer,)
+            return (*left, self._answer)
         if self._aborted or self._cancelling:
-            return (Result(cancelled=True),)
+            return (*left, Result(cancelled=True))
         trouble = self._trouble
-        return (Result(is_error=True, reason=trouble.reason, cause=trouble.cause, resets_at=trouble.resets_at),)
+        return (*left, Result(is_error=True, reason=trouble.reason, cause=trouble.cause, resets_at=trouble.resets_at))
 
     def _error(self, said: Fields) -> Sequence[Update]:
         session = self._of(said) if "sessionID" in said else self._session
@@ -335,8 +358,9 @@ class OpenCodeServer:
             self.over = self.over or self._replied  # the last parts have come
         else:
             self._writing = text_or(info.get("id"), "")
+        taken = self._steers.answering(text_or(info.get("parentID"), ""))
         provider, model = text_or(info.get("providerID"), ""), text_or(info.get("modelID"), "")
-        return (RunStart(model=f"{provider}/{model}" if provider else model),) if model else ()
+        return (*taken, RunStart(model=f"{provider}/{model}" if provider else model)) if model else taken
 
     def _delta(self, said: Fields) -> Sequence[Update]:
         session, part, text = self._of(said), text_or(said.get("partID"), "") or None, text_or(said.get("delta"), "")
@@ -358,6 +382,8 @@ class OpenCodeServer:
         part: Part = fit(fields, Part)
         kind = text_or(fields.get("type"), "")
         synthetic = part.synthetic is True and kind == "text"
+        if kind == "text" and not synthetic and session == self._session and self._busy:
+            self._note_steer(part)
         if not self._is_shown(session, None if synthetic else part.message_id, part.id):
             return ()
         lane = self._lanes[session]
@@ -402,6 +428,8 @@ class OpenCodeServer:
 
     def _tool(self, part: Part, lane: str | None) -> Sequence[Update]:
         state = as_dict(part.state)
+        if lane is None:
+            self._follow_call(part.id or "", text_of(state.get("status")))
         metadata = as_dict(state.get("metadata"))
         child = metadata.get("sessionId")
         if part.tool == "task" and isinstance(child, str) and part.call_id and child != self._session:
@@ -420,6 +448,18 @@ class OpenCodeServer:
                 asked = self._questions.early(part.call_id)
                 return (call, *([shown] if output else []), *asked)
         return ()
+
+    def _note_steer(self, part: Part) -> None:
+        """Note a text of the user that the server reports while the agent works."""
+        if part.message_id is not None and part.message_id in self._users:
+            self._steers.seen(part.message_id, text_of(part.text), is_recorded=self._request is None)
+
+    def _follow_call(self, id: str, status: str) -> None:
+        if status in ("pending", "running"):
+            self._calling.add(id)
+            self._send_steers()
+        else:
+            self._calling.discard(id)
 
     # --- questions -------------------------------------------------------------------------------------
 
