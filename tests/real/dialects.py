@@ -342,8 +342,10 @@ class Responses:
     def call(self, tool: Tool, input: Any) -> bytes:
         closed = self.close()
         number = next(self.ids)
-        head = {"id": f"fc_{number:06}", "call_id": f"call_{number:06}", "name": tool.name}
-        if tool.schema is None:
+        space, _, name = tool.name.rpartition("/")  # tools of a server have its name before theirs
+        head = {"id": f"fc_{number:06}", "call_id": f"call_{number:06}", "name": name}
+        head |= {"namespace": space} if space else {}
+        if tool.schema is None and isinstance(input, str):
             item = {"type": "custom_tool_call", **head, "input": input}
         else:
             item = {"type": "function_call", **head, "arguments": json.dumps(input, ensure_ascii=False)}

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from queue import Empty, Queue
 from typing import Any
 
@@ -219,7 +219,7 @@ class ToolServer:
     def _start_turn(self, given: tools.AskAgent, call: Call) -> dict[str, Any]:
         chat, turn = self._begin(given)
         text = f"Turn {turn} of chat {chat} works. Call wait_turn for its reply."
-        return {**_said(text), "structuredContent": {"chat": chat, "turn": turn, "state": "working"}}
+        return _said(text, {"chat": chat, "turn": turn, "state": "working"})
 
     def _wait_turn(self, given: tools.WaitTurn, call: Call) -> dict[str, Any]:
         self._check_chat(given.chat)
@@ -337,7 +337,7 @@ class ToolServer:
             if fold.question is not None:
                 facts["state"] = "asks"
                 status = f"{question_text(fold.question)}\n\nA person has to answer this on the page of penstock serve."
-            return {**_said(status), "structuredContent": facts}
+            return _said(status, facts)
         ended = fold.completed
         facts |= {"state": "ended", "outcome": ended.outcome}
         facts |= {"usage": msgspec.to_builtins(fold.usage)} if fold.usage is not None else {}
@@ -346,7 +346,7 @@ class ToolServer:
             failure = ended.reason or "the turn was stopped"
         remark = failure or (ended.reason if ended.outcome == "empty" else None)
         text = "\n\n".join(filter(None, (ended.message, remark and f"[{remark}]")))
-        return {**_said(text or "(no reply)"), "structuredContent": facts, "isError": failure is not None}
+        return {**_said(text or "(no reply)", facts), "isError": failure is not None}
 
     def _follow(self, chat: str, turn: int, fold: TurnFold, call: Call, end: float | None, *, stops: bool) -> str:
         """Follow a turn until it has ended, the time is up or the client gives up; return what it does then."""
@@ -425,8 +425,10 @@ def _level(agent: str) -> str | None:
         return None
 
 
-def _said(text: str) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": text}]}
+def _said(text: str, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return a result with its text, and its facts with the text: some clients show the model nothing but the facts."""
+    said: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
+    return said if facts is None else {**said, "structuredContent": {**facts, "text": text}}
 
 
 def _failed(text: str) -> dict[str, Any]:

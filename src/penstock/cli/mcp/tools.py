@@ -83,8 +83,9 @@ _RESULT = {
         "state": {"enum": ["working", "asks", "ended"]},
         "outcome": {"type": "string"},
         "usage": {"type": "object"},
+        "text": {"type": "string"},
     },
-    "required": ["chat", "turn", "state"],
+    "required": ["chat", "turn", "state", "text"],
 }
 
 
