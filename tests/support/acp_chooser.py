@@ -1,4 +1,5 @@
-"""A small agent of ACP in plain lines: it asks for a choice, or before an edit, and says what was chosen.
+"""A small agent of ACP in plain lines: it asks for a choice, for two at once, or before an edit, and says what was
+chosen.
 
 Run it with `python -S`: it starts in no time.
 """
@@ -14,6 +15,8 @@ PERMISSIONS = [
     {"optionId": "never", "name": "No", "kind": "reject_once"},
 ]
 DIFF = {"type": "diff", "path": "/shop/README.md", "oldText": "old\n", "newText": "new\n"}
+COLOURS = [{"optionId": id, "name": name, "kind": "choice"} for id, name in (("r", "Red"), ("g", "Green"))]
+COLOUR: dict[str, Any] = {"toolCallId": "d", "title": "Which colour?", "kind": "other", "status": "pending"}
 CHOICE: dict[str, Any] = {"toolCallId": "c", "title": "Which fruit?", "kind": "other", "status": "pending"}
 EDIT: dict[str, Any] = {
     "toolCallId": "e",
@@ -36,6 +39,7 @@ def update(name: str, fields: dict[str, Any]) -> None:
 
 
 turn = None
+asked: dict[int, str | None] = {}
 for line in sys.stdin:
     got = json.loads(line)
     method = got.get("method")
@@ -44,15 +48,21 @@ for line in sys.stdin:
     elif method == "session/new":
         say(id=got["id"], result={"sessionId": "s"})
     elif method == "session/prompt":
-        turn = got["id"]
+        turn, asked = got["id"], {1: None}
         call, options = CHOICE, CHOICES
         if got["params"]["prompt"][0]["text"] == "edit":
             call, options = EDIT, PERMISSIONS
             update("tool_call", EDIT)
         say(id=1, method="session/request_permission", params={"sessionId": "s", "toolCall": call, "options": options})
+        if got["params"]["prompt"][0]["text"] == "both":
+            asked[2] = None
+            more = {"toolCall": COLOUR, "options": COLOURS}
+            say(id=2, method="session/request_permission", params={"sessionId": "s", **more})
     elif method == "session/cancel":
         say(id=turn, result={"stopReason": "cancelled"})
     elif method is None:
-        words = f"chosen: {got['result']['outcome'].get('optionId')}"
-        update("agent_message_chunk", {"content": {"type": "text", "text": words}})
-        say(id=turn, result={"stopReason": "end_turn"})
+        asked[got["id"]] = str(got["result"]["outcome"].get("optionId"))
+        if None not in asked.values():
+            words = f"chosen: {', '.join(map(str, asked.values()))}"
+            update("agent_message_chunk", {"content": {"type": "text", "text": words}})
+            say(id=turn, result={"stopReason": "end_turn"})

@@ -39,8 +39,9 @@ class AcpClient:
         self.answer: Callable[[Message], Message | None] = lambda asked: selected(asked["options"][0]["optionId"])
         """What it answers when it is asked for a permission; None: nothing."""
         self.forms: list[Message] = []
-        self.form: Message = {"action": "decline"}
-        """What it answers to a form."""
+        self.form: Message | None = {"action": "decline"}
+        """What it answers to a form; None: nothing."""
+        self.form_ids: list[int] = []
         self._last = 0
 
     def _serve(self) -> None:
@@ -97,7 +98,9 @@ class AcpClient:
                     self.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}).encode() + b"\n")
             elif method == "elicitation/create":
                 self.forms.append(message["params"])
-                self.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": self.form}).encode() + b"\n")
+                self.form_ids.append(message["id"])
+                if self.form is not None:
+                    self.fill_in(message["id"], self.form)
             else:
                 assert method == "$/cancel_request"
                 self.withdrawn.append(message["params"]["requestId"])
@@ -113,6 +116,15 @@ class AcpClient:
                 self.updates.append(message["params"]["update"])
             elif message["method"] == "session/request_permission":
                 self.permissions.append(message["params"])
+            elif message["method"] == "elicitation/create":
+                self.forms.append(message["params"])
+                self.form_ids.append(message["id"])
+            elif message["method"] == "$/cancel_request":
+                self.withdrawn.append(message["params"]["requestId"])
+
+    def fill_in(self, form: int, result: Message) -> None:
+        """Answer a form."""
+        self.write(json.dumps({"jsonrpc": "2.0", "id": form, "result": result}).encode() + b"\n")
 
     def ask(self, method: str, **params: Any) -> Any:
         """The result of a request."""

@@ -143,6 +143,10 @@ class Turn:
         """Return whether a question is open that the run does not wait for: a stop then completes the turn."""
         return self._question is not None and not self.completed
 
+    def waits_for(self, id: str) -> bool:
+        """Return whether the run waits for the answer to the question of this id, also if another one is shown."""
+        return id in self._waiting and not self.completed
+
     def start(self) -> list[TurnEvent]:
         """Return the first status, before any output of the agent; nothing if it is called again."""
         out: list[TurnEvent] = []

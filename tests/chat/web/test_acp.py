@@ -310,6 +310,32 @@ def test_a_choice_is_a_form(gateway: Gateway) -> None:
 
 
 @pytest.mark.slow
+def test_a_form_stays_while_another_question_comes(gateway: Gateway) -> None:
+    """What a person has begun to fill in is not taken away, and the second form follows."""
+    editor = another(gateway, "chooser")
+    editor.ask("initialize", protocolVersion=1, clientCapabilities={"elicitation": {"form": {}}})
+    editor.form = None
+    session = editor.new(gateway.root)
+    editor.send("session/prompt", sessionId=session, prompt=words("both"))
+    editor.until(lambda: len(editor.forms) == 1)
+    with gateway.client() as page:
+
+        def shown() -> str:
+            [turn] = page.get(f"/api/chats/{session}/turns").json()["turns"]
+            return str((turn["question"] or {}).get("text"))
+
+        until(lambda: "colour" in shown(), "the page shows the second question")
+    first, second = ("a", "g") if "Apples" in json.dumps(editor.forms[0]) else ("g", "a")
+    editor.fill_in(editor.form_ids[0], {"action": "accept", "content": {"answer": first}})
+    editor.until(lambda: len(editor.forms) == 2)
+    editor.fill_in(editor.form_ids[1], {"action": "accept", "content": {"answer": second}})
+    assert editor.read()["result"]["stopReason"] == "end_turn"
+    assert editor.text() == "chosen: a, g"
+    assert editor.withdrawn == []
+    editor.close()
+
+
+@pytest.mark.slow
 def test_a_question_that_is_answered_elsewhere_is_withdrawn(gateway: Gateway) -> None:
     """The page answers, and the editor's dialog closes; an answer that comes after that changes nothing."""
     editor = another(gateway, "chooser")

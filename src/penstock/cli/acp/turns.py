@@ -232,10 +232,10 @@ class SessionTurns:
                     is_live = True
                     on_live()
                 question = shown.question
-                if asking is not None and (question is None or question.id != asking[0]):
-                    self._peer.withdraw(asking[1])
+                if asking is not None and asking[0] == followed.declined:
                     asking = None
-                elif asking is not None and asking[0] == followed.declined:
+                elif asking is not None and not shown.fold.waits_for(asking[0]):
+                    self._peer.withdraw(asking[1])
                     asking = None
                 if question is None or not is_live or asking is not None or question.id == followed.answered:
                     continue

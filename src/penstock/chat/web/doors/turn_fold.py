@@ -38,6 +38,7 @@ class TurnFold:
         self.reply: str = ""
         """Reply so far."""
         self._number = turn
+        self._answered: set[str] = set()
         self._running = 0
         self._turn = Turn(turn)
 
@@ -57,12 +58,18 @@ class TurnFold:
                     self._changed(self._turn.start(), out)
             elif isinstance(what, TurnEnded):
                 self._end(what, out)
-            elif isinstance(what, Answered) and self.question is not None and self.question.id == what.id:
-                self.question = None
+            elif isinstance(what, Answered):
+                self._answered.add(what.id)
+                if self.question is not None and self.question.id == what.id:
+                    self.question = None
             elif isinstance(what, ev.Base) and self._running == self._number:
                 self._feed([what], out)
         self._feed(text, out)
         return out
+
+    def waits_for(self, question: str) -> bool:
+        """Return whether the run waits for an answer to this question, and nobody has given one."""
+        return self._turn.waits_for(question) and question not in self._answered and self.completed is None
 
     def _feed(self, events: list[ev.Event], out: list[ev.Event | TurnEvent]) -> None:
         if not events:
