@@ -68,3 +68,10 @@ def test_the_client_of_a_unix_socket(tmp_path: Path) -> None:
     process.communicate("\n")
     assert inside.depth_of_peer(pid) == inside.MAX_DEPTH
     assert inside.depth_of_peer(os.getpid()) == 0
+
+
+def test_the_client_of_a_run_s_own_proxy() -> None:
+    """Penstock's process asks, and its address has the depth of the agent; no other address has one."""
+    assert inside.depth_of_proxied(inside.PROXIED.format(depth=2)) == 2
+    for address in ("127.0.0.1", "127.112.101.x", "127.112.101.", "::1", "", "1127.112.101.2"):
+        assert inside.depth_of_proxied(address) == 0

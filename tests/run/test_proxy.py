@@ -17,6 +17,7 @@ from waiting import until
 
 from penstock.config.addresses import ServerAddress
 from penstock.run import proxy as proxy_module
+from penstock.run.inside import depth_of_proxied
 from penstock.run.network import Reach
 from penstock.run.proxy import MAX_CONNECTIONS, Proxy, is_private
 
@@ -24,13 +25,13 @@ from penstock.run.proxy import MAX_CONNECTIONS, Proxy, is_private
 class Inside:
     """The ports of a run, as `open_ports` hands them out, and what was refused."""
 
-    def __init__(self, *allowed: ServerAddress, forwarded: tuple[int, ...] = ()) -> None:
+    def __init__(self, *allowed: ServerAddress, forwarded: tuple[int, ...] = (), depth: int = 0) -> None:
         reach = Reach(allowed, forwarded)
         listeners = [socket.create_server(("127.0.0.1", 0)) for _ in reach.ports]
         self.ports = [listener.getsockname()[1] for listener in listeners]
         self.refused: list[str] = []
         ours, theirs = socket.socketpair()
-        self.proxy = Proxy(reach, ours.detach(), self.refused.append)
+        self.proxy = Proxy(reach, ours.detach(), self.refused.append, depth)
         fds = array("i", [listener.fileno() for listener in listeners])
         theirs.sendmsg([b"ports"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
         theirs.close()
@@ -118,6 +119,20 @@ def test_a_forwarded_port(inside: Callable[..., Inside], server: int) -> None:
         while data := asked.recv(65536):
             answer += data
     assert answer.endswith(b"a" * 200_000)
+
+
+def test_an_agent_is_known_to_servers_of_this_machine() -> None:
+    """Its depth is in the address from which the proxy asks, so that it cannot ask for agents without end."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        run = Inside(ServerAddress("127.0.0.1", port), forwarded=(port,), depth=2)
+        for index in (0, 1):
+            with run.connect(index) as asked:
+                asked.sendall(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
+                connection, (address, _) = server.accept()
+                connection.close()
+            assert depth_of_proxied(address) == 2
+        run.proxy.close()
 
 
 def test_connect(inside: Callable[..., Inside], server: int, names: dict[str, list[str]]) -> None:

@@ -12,8 +12,10 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from functools import cache
 from shutil import which
@@ -27,7 +29,7 @@ from penstock.errors import UsageError, shown
 from penstock.run import children
 from penstock.run.apart import copy_missing
 from penstock.run.network import Network, reach_of
-from penstock.run.planted import watched
+from penstock.run.planted import KNOWN, watched
 from penstock.run.sandbox import Confinement, Mode, Surroundings
 from penstock.run.tried import has_worked, note_worked
 from penstock.run.user_namespaces import what_helps
@@ -51,6 +53,8 @@ TOOLCHAINS = (
 """Entries of the home with programs that people install there, without logins."""
 PROBE_SECONDS = 10.0
 """Seconds for the start of bubblewrap, which takes a few milliseconds."""
+SOCKET_SECONDS = 10.0
+"""Age of a socket that is looked for: servers are older, and it is likely that they stay."""
 INSTALL = "install it: apt install bubblewrap, dnf install bubblewrap, or pacman -S bubblewrap"
 INSIDE_ID = 1000
 """User and group inside for root, whom some agents reject."""
@@ -88,10 +92,13 @@ def view(
     hidden: Iterable[str] = (),
     more: Iterable[str] = (),
     caches: Iterable[tuple[str, str]] = (),
+    sockets: Iterable[str] = (),
     is_writable: bool = True,
     has_network: bool = True,
 ) -> View:
     """Return the view of a run in `cwd`; paths that do not exist are left out. `more` are further writable places.
+
+    `sockets` are those of programs outside. With the network of this machine, the ones of the directory stay.
 
     Raises:
         UsageError: the directory holds the home directory, or its `.git` could be replaced by the run.
@@ -104,11 +111,18 @@ def view(
     seen = [os.path.realpath(path) for path in visible if os.path.exists(path)]
     empty = (*EMPTY, home, *covered)
     git, protected = _git(cwd) if is_writable else ([], [])
+    shown_again = [path for path in seen if any(_is_below(path, place) and path != place for place in empty)]
+    writable = [*(os.path.realpath(path) for path in (*state, *more) if os.path.exists(path)), *git]
+    for path in map(os.path.realpath, sockets):
+        is_of_agent = any(_is_below(path, place) for place in (*shown_again, *writable)) and not _is_below(path, cwd)
+        is_hidden = any(_is_below(path, place) for place in empty) and not _is_below(path, cwd)
+        if is_of_agent or not (has_network or is_hidden):
+            covered.append(path)
     return View(
         cwd=cwd,
         home=home,
-        visible=tuple(path for path in seen if any(_is_below(path, place) and path != place for place in empty)),
-        writable=(*(os.path.realpath(path) for path in (*state, *more) if os.path.exists(path)), *git),
+        visible=tuple(shown_again),
+        writable=tuple(writable),
         read_only=(*(os.path.realpath(path) for path in settings if os.path.exists(path)), *protected),
         hidden=tuple(path for path in covered if os.path.isdir(path)),
         hidden_files=tuple(path for path in covered if not os.path.isdir(path)),
@@ -239,7 +253,13 @@ def _in_mode(run: ToConfine, mode: Mode) -> Confinement:
         return Confinement(mode, tuple(words))
     settings = tuple((path, pattern) for path, folder in folders for pattern in folder.settings)
     caches = tuple((path, pattern) for path, folder in folders for pattern in folder.caches)
-    planted = watched(os.path.realpath(run.cwd), settings, caches)
+    planted = watched(
+        os.path.realpath(run.cwd),
+        settings,
+        caches,
+        since=time.time() if run.allow != "read" else 0.0,
+        known=os.path.join(_separate(run), KNOWN),
+    )
     return Confinement(mode, tuple(words), network=run.network, reach=reach, watched=planted)
 
 
@@ -279,8 +299,7 @@ def _view_of(run: ToConfine, hidden: Iterable[str]) -> View:
     places = [os.path.realpath(path) for path in (cwd, *around.writable)]
     seen = (*_programs(run.program, env), *_toolchains(home), *run.files, os.path.realpath("/etc/resolv.conf"))
     visible = [path for path in seen if not any(_is_below(os.path.realpath(path), place) for place in places)]
-    key = hashlib.sha256(os.fsencode(places[-1])).hexdigest()[:16]
-    separate = os.path.join(around.caches or str(data_path() / "caches"), key)
+    separate = _separate(run)
     return view(
         cwd,
         home,
@@ -288,11 +307,41 @@ def _view_of(run: ToConfine, hidden: Iterable[str]) -> View:
         state=state,
         settings=settings,
         hidden=[*hidden, *around.covered],
+        sockets=_sockets(),
         more=around.writable,
         caches=[*_caches(separate, home), *_apart(separate, run.agent, apart)],
         is_writable=run.allow != "read",
         has_network=run.network == "all",
     )
+
+
+def _separate(run: ToConfine) -> str:
+    """Return the directory with what is kept for the run's working directory."""
+    around = run.surroundings
+    key = hashlib.sha256(os.fsencode(os.path.realpath((run.cwd, *around.writable)[-1]))).hexdigest()[:16]
+    return os.path.join(around.caches or str(data_path() / "caches"), key)
+
+
+def _sockets() -> list[str]:
+    """Return the sockets with a path of programs outside; none where there is no `/proc` that has them.
+
+    Young ones are left out: one that is gone before the start would prevent that.
+    """
+    try:
+        with open("/proc/net/unix", "rb") as file:
+            rows = [line.rstrip(b"\n").split(None, 7) for line in file]
+    except OSError:
+        return []
+    paths = {os.fsdecode(row[7]) for row in rows if len(row) > 7 and row[7].startswith(b"/")}
+    return [path for path in sorted(paths) if _is_socket(path)]
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        status = os.lstat(path)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISSOCK(status.st_mode) and time.time() - status.st_mtime > SOCKET_SECONDS
 
 
 def _missing_folders(folders: Iterable[StateFolder], env: Mapping[str, str], home: str, cwd: str) -> Iterable[str]:

@@ -75,6 +75,14 @@ MAX_HELD_BYTES = 256 * 1024 * 1024
 SUBREAPER = sys.platform == "linux"
 """True if orphans become children of the guard. Elsewhere only the agent's group is known."""
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+SOCKET = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198), "riscv64": (0xC00000F3, 198)}
+"""Identifiers of machines for the filter of system calls, and their numbers of `socket`."""
+IO_URING_SETUP = 425
+FAMILIES = (1, 2, 10, 16)
+"""Families of sockets that a network namespace separates, or that reach only the kernel: local, IPv4, IPv6, netlink."""
+KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219}
+"""Numbers of a system call without a function in the C library, by the machine."""
+KEYCTL_JOIN_SESSION_KEYRING = 1
 DEFAULT_AGAIN = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 
 
@@ -100,6 +108,8 @@ def main(control: int, parent: int, argv: list[str]) -> None:
     if argv[0] == CONFINED:
         confined = Confined()
         argv = confined.command(argv[1:])
+        if "--unshare-ipc" in argv:
+            _leave_keyring()
     leader = _start(control, argv, [agents_stdout], prctl)
     if confined is not None:
         confined.is_started()
@@ -326,17 +336,28 @@ class Confined:
 
     def __init__(self) -> None:
         self._source, self._sink = os.pipe()
+        self._filter = -1
         os.set_blocking(self._source, False)
         self._reports = b""
 
     def command(self, argv: list[str]) -> list[str]:
-        """Return the command line with the descriptor for the reports, which the next program inherits."""
+        """Return the command line with the descriptors for bubblewrap, which the next program inherits."""
         os.set_inheritable(self._sink, True)
-        return [argv[0], "--json-status-fd", str(self._sink), *argv[1:]]
+        words = [argv[0], "--json-status-fd", str(self._sink)]
+        program = socket_filter(os.uname().machine) if "--unshare-net" in argv else b""
+        if program:
+            self._filter, sink = os.pipe()
+            os.write(sink, program)
+            os.close(sink)
+            os.set_inheritable(self._filter, True)
+            words += ["--seccomp", str(self._filter)]
+        return words + argv[1:]
 
     def is_started(self) -> None:
-        """Release the end of bubblewrap, so that no later program inherits it."""
+        """Release the ends of bubblewrap, so that no later program inherits them."""
         os.close(self._sink)
+        if self._filter >= 0:
+            os.close(self._filter)
 
     def value(self, key: str) -> int | None:
         """Return the number that was reported under this key; None if there is none."""
@@ -495,6 +516,51 @@ def _prctl() -> Callable[[int, int], int]:
         except (ImportError, OSError, AttributeError):
             pass  # a Python without ctypes: processes of the agent's own group are still found
     return lambda option, value: -1
+
+
+def socket_filter(machine: str) -> bytes:
+    """Return the filter of system calls for a run without the network of this machine; b"" for an unknown machine.
+
+    No namespace separates sockets of some other families, such as those from a virtual machine to its host. A call
+    for one fails as if the kernel did not have it, and so does `io_uring`, which opens sockets too, and any call of a
+    program for another kind of processor, whose numbers are different.
+    """
+    if machine not in SOCKET:
+        return b""
+    arch, socket = SOCKET[machine]
+    load, equal, not_less, end = 0x20, 0x15, 0x35, 0x06
+    no_family = 7 + len(FAMILIES)
+    unknown, allowed = no_family + 1, no_family + 2
+    program = [  # operation, where to go on if it is true and if not (None: below), and its value
+        (load, None, None, 4),
+        (equal, None, unknown, arch),
+        (load, None, None, 0),
+        (not_less, unknown, None, 0x40000000),  # another kind of numbers on x86-64
+        (equal, unknown, None, IO_URING_SETUP),
+        (equal, None, allowed, socket),
+        (load, None, None, 16),
+        *((equal, allowed, None, family) for family in FAMILIES),
+        (end, None, None, 0x00050000 | errno.EAFNOSUPPORT),
+        (end, None, None, 0x00050000 | errno.ENOSYS),
+        (end, None, None, 0x7FFF0000),
+    ]
+    words = b""
+    for at, (code, true, false, value) in enumerate(program):
+        jumps = bytes(0 if to is None else to - at - 1 for to in (true, false))
+        words += code.to_bytes(2, "little") + jumps + value.to_bytes(4, "little")
+    return words
+
+
+def _leave_keyring() -> None:
+    """Begin an empty session keyring, as no namespace separates that: it may hold tickets and passwords of the user."""
+    number = KEYCTL.get(os.uname().machine)
+    if number is not None:
+        try:
+            from ctypes import CDLL, c_long
+
+            CDLL(None).syscall(c_long(number), c_long(KEYCTL_JOIN_SESSION_KEYRING), None)
+        except (ImportError, OSError, AttributeError):
+            pass  # a Python without ctypes
 
 
 def _child_signals() -> int:

@@ -24,6 +24,10 @@ one before through a server."""
 MAX_DEPTH = 2
 """Depth from which on an agent may ask for no other one."""
 
+PROXIED = "127.112.101.{depth}"
+"""Address of the loopback from which the proxy of a confined run asks servers of this machine. It has the depth of the
+run's agent, since the process that asks is Penstock's own. Other programs can use it, and only harm themselves."""
+
 MAX_ANCESTORS = 1_000
 """Ancestors that are looked at: a bound for a table of processes that changes meanwhile."""
 
@@ -57,6 +61,12 @@ def depth_of_peer(pid: int) -> int:
     if not os.path.exists(f"/proc/{pid}"):
         return MAX_DEPTH if os.path.exists("/proc/self") else 0
     return max(depth(_environ(each)) for each in (pid, *ancestors(pid)))
+
+
+def depth_of_proxied(address: str) -> int:
+    """Return the depth of the agent whose request the proxy of its run passes on from an address; 0 for all others."""
+    before, _, last = address.rpartition(".")
+    return int(last) if before == PROXIED.rpartition(".")[0] and last.isdecimal() else 0
 
 
 def depth_of_client(port: int, server_port: int) -> int:

@@ -9,33 +9,28 @@ from __future__ import annotations
 
 import fcntl
 import glob
+import json
 import os
-import re
 import shutil
 import stat
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import msgspec
+
+from penstock.run.git_directories import GitSearch, is_harmless
 
 FOLDER = "confined"
 """Directory of the records in the data directory."""
 ASIDE = "aside"
 """Directory of the data directory for what was put aside."""
+KNOWN = "git-directories.json"
+"""File of the git directories that were below a working directory after its last run, beside the caches of that."""
+MAX_SAID = 20
+"""Entries that are named one by one."""
 GIT_NAMES = ("commondir", "config", "config.worktree", "hooks", "info")
 """Entries of a git directory that start programs or lead git elsewhere."""
-MAX_CONFIG_BYTES = 64 * 1024
-"""Bytes of the configuration of a new repository; a larger one was not made by `git init`."""
-
-_SECTION = re.compile(r'\[(core|user|init|(?:branch|remote) "[^"\\]*")\]\s*')
-_HARMLESS = {
-    "core": re.compile(r"(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|symlinks) = \w+"),
-    "user": re.compile(r"(name|email) = [^\\]*"),
-    "init": re.compile(r"defaultbranch = [\w./-]+"),
-    "branch": re.compile(r"(remote|merge) = [\w./-]+"),
-    "remote": re.compile(r"(url = https://[^\s\\]+|fetch = [\w+:*/.-]+)"),
-}
-"""Lines of a configuration that start nothing, by the section."""
 
 
 class Watched(msgspec.Struct, frozen=True):
@@ -50,12 +45,23 @@ class Watched(msgspec.Struct, frozen=True):
     """Directories of the agent's state, each with a pattern of the settings that it writes anew by itself."""
     before: tuple[str, ...] = ()
     """Settings, and entries of the git directory, that were there."""
+    since: float = 0.0
+    """Time of its beginning, if it can write in the directory; else 0."""
+    known: str = ""
+    """File of the git directories that were below the directory after an earlier run."""
 
 
-def watched(cwd: str, patterns: tuple[tuple[str, str], ...], caches: tuple[tuple[str, str], ...] = ()) -> Watched:
-    """Return the places of a run that is about to begin."""
+def watched(
+    cwd: str,
+    patterns: tuple[tuple[str, str], ...],
+    caches: tuple[tuple[str, str], ...] = (),
+    *,
+    since: float = 0.0,
+    known: str = "",
+) -> Watched:
+    """Return the places of a run that is about to begin; its arguments are as those of `Watched`."""
     has_git = os.path.lexists(os.path.join(cwd, ".git"))
-    seen = Watched(git=cwd, had_git=has_git, patterns=patterns, caches=caches)
+    seen = Watched(git=cwd, had_git=has_git, patterns=patterns, caches=caches, since=since, known=known)
     return msgspec.structs.replace(seen, before=tuple(_entries(seen)))
 
 
@@ -87,7 +93,7 @@ class Record:
         self._path = os.path.join(folder, f"{uuid.uuid4().hex}.json")
         self._fd = os.open(f"{self._path}.new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_EX)
-        os.write(self._fd, msgspec.json.encode(place))
+        os.write(self._fd, _encoded(place))
         os.rename(f"{self._path}.new", self._path)
 
     def settle(self) -> list[str]:
@@ -122,11 +128,11 @@ def settle(data: str) -> list[str]:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with open(fd, "rb", closefd=False) as file:
-                said += put_aside(data, msgspec.json.decode(file.read(), type=Watched))
+                said += put_aside(data, msgspec.convert(json.loads(file.read()), Watched))
             os.unlink(path)
         except (BlockingIOError, FileNotFoundError):
             pass  # its run lives, or another process has settled it
-        except msgspec.DecodeError:
+        except (ValueError, msgspec.ValidationError):
             os.unlink(path)  # it was killed before the run began
         finally:
             os.close(fd)
@@ -135,30 +141,82 @@ def settle(data: str) -> list[str]:
 
 def put_aside(data: str, place: Watched) -> list[str]:
     """Move what is new in the places of a run into the data directory; return a sentence for each entry."""
-    new = [path for path in _entries(place) if path not in place.before]
     git = os.path.join(place.git, ".git")
-    if not place.had_git and os.path.lexists(git):
-        new = [path for path in new if os.path.dirname(path) != git]
-        if not _is_harmless(git):
-            new.append(git)
+    new, said = _new(place, git)
     caches = {path for folder, pattern in place.caches for path in _settings(folder, pattern)}
-    said = []
+    moved = 0
     for path in new:
         if (path in caches and _removed(path, os.unlink)) or (path != git and _removed(path, os.rmdir)):
             continue  # an empty directory has no effect on later runs
-        folder = os.path.join(data, ASIDE, uuid.uuid4().hex[:8])
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        target = os.path.join(folder, os.path.basename(path))
         try:
-            shutil.move(path, target)
-            said.append(f"the agent has made {path}, which later runs would obey; it is in {target}")
+            place_now = _move(path, os.path.join(data, ASIDE))
         except FileNotFoundError:
             continue  # it was removed meanwhile
-        except (OSError, shutil.Error) as error:
+        except OSError as error:
             said.append(
-                f"the agent has made {path}, which later runs would obey; remove it, as it cannot be moved: {error}"
+                f"the agent has made {_shown(path)}, which later runs would obey; remove it, as it cannot be moved:"
+                f" {error.strerror}"
             )
+            continue
+        moved += 1
+        if moved <= MAX_SAID:
+            said.append(f"the agent has made {_shown(path)}, which later runs would obey; it is in {_shown(place_now)}")
+    if moved > MAX_SAID:
+        said.append(f"{moved - MAX_SAID:,} more entries that the agent has made are in {os.path.join(data, ASIDE)}")
     return said
+
+
+def _new(place: Watched, git: str) -> tuple[list[str], list[str]]:
+    """Return what is new in the places of a run, and sentences about the rest of its directory."""
+    new = [path for path in _entries(place) if path not in place.before]
+    if not place.had_git and os.path.lexists(git):
+        new = [path for path in new if os.path.dirname(path) != git]
+        if not is_harmless(git):
+            new.append(git)
+    if not place.since:
+        return new, []
+    below = GitSearch(place.git, place.since, _known(place.known))
+    _note_known(place.known, below.git_directories)
+    new += [path for path in below.entries if git not in new or not path.startswith(f"{git}{os.sep}")]
+    said = []
+    if below.unseen:
+        where = _shown(place.git)
+        said.append(f"not all of {where} was searched for settings of git that the agent has made: {below.unseen}")
+    if below.shared:
+        count, first = len(below.shared), _shown(below.shared[0])
+        what = f"{first}, a file that has" if count == 1 else f"{count:,} files, such as {first}, that have"
+        said.append(
+            f"the agent may have changed {what} another name elsewhere (a hard link), so it is changed there too"
+        )
+    return new, said
+
+
+def _move(path: str, aside: str) -> str:
+    """Move an entry below the directory for what is put aside, and return its place.
+
+    It gets another name first, since an agent can make something that cannot be copied to another file system: then it
+    stays under this name, which nothing obeys.
+
+    Raises:
+        OSError: it has its name still.
+    """
+    word = uuid.uuid4().hex[:8]
+    parent, name = os.path.split(path)
+    renamed = os.path.join(parent, f".penstock-aside-{word}")
+    try:
+        os.rename(path, renamed)
+    except PermissionError:
+        os.chmod(parent, stat.S_IMODE(os.stat(parent).st_mode) | stat.S_IRWXU)  # the agent has made it read-only
+        os.rename(path, renamed)
+    try:
+        os.makedirs(os.path.join(aside, word), mode=0o700, exist_ok=True)
+        target = os.path.join(aside, word, name)
+        shutil.move(renamed, target)
+    except (OSError, shutil.Error, RecursionError):
+        if os.path.isdir(renamed) and not os.path.islink(renamed):
+            os.chmod(renamed, 0)
+        return renamed
+    return target
 
 
 def _removed(path: str, remove: Callable[[str], None]) -> bool:
@@ -172,39 +230,28 @@ def _removed(path: str, remove: Callable[[str], None]) -> bool:
     return True
 
 
-def _is_harmless(git: str) -> bool:
-    """Return whether a new git directory is one that `git init` makes: it starts no program and leads nowhere else."""
-    if os.path.islink(git) or not os.path.isdir(git):
-        return False
-    for name in ("commondir", "config.worktree", "modules", "worktrees"):
-        if os.path.lexists(os.path.join(git, name)):
-            return False
-    hooks = os.path.join(git, "hooks")
-    if os.path.islink(hooks):
-        return False
-    if os.path.isdir(hooks) and not all(name.endswith(".sample") for name in os.listdir(hooks)):
-        return False
-    return _starts_nothing(os.path.join(git, "config"))
+def _encoded(value: object) -> bytes:
+    """Return a value as JSON, in which a path may have any bytes."""
+    return json.dumps(msgspec.to_builtins(value)).encode()
 
 
-def _starts_nothing(path: str) -> bool:
-    """Return whether all lines of a configuration of git are known to be harmless."""
+def _shown(path: str) -> str:
+    """Return a path as text that can be encoded."""
+    return path.encode("utf-8", "backslashreplace").decode()
+
+
+def _known(path: str) -> Mapping[str, int] | None:
+    """Return the git directories that were there after an earlier run; None if there was none."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return False  # git would wait for a pipe for ever
-        text = file.read(MAX_CONFIG_BYTES + 1)
-    if len(text) > MAX_CONFIG_BYTES:
-        return False
-    section = ""
-    for line in text.decode("utf-8", "replace").splitlines():
-        if found := _SECTION.fullmatch(line):
-            section = found[1].partition(" ")[0]
-        elif line.strip() and not (section and _HARMLESS[section].fullmatch(line.strip())):
-            return False
-    return True
+        with open(path, "rb") as file:
+            return msgspec.convert(json.loads(file.read()), dict[str, int])
+    except (OSError, ValueError, msgspec.ValidationError):
+        return None
+
+
+def _note_known(path: str, found: Mapping[str, int]) -> None:
+    """Note them for the next run. Without this file, it is the times of files alone that show what is new."""
+    with suppress(OSError):
+        with open(f"{path}.new", "wb") as file:
+            file.write(_encoded(found))
+        os.replace(f"{path}.new", path)

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from penstock.config.addresses import ServerAddress, address_of
+from penstock.run.inside import PROXIED
 from penstock.run.network import Reach
 
 HEAD_BYTES = 64 * 1024
@@ -57,11 +58,13 @@ class _Refused(Exception):
 class Proxy:
     """Proxy of one run. `on_refused` is called from its thread, once for each address that is refused.
 
-    `control` is one end of a socket pair, whose other end `open_ports` has. It is closed with the proxy.
+    `control` is one end of a socket pair, whose other end `open_ports` has. It is closed with the proxy. `depth` is the
+    depth of the run's agent.
     """
 
-    def __init__(self, reach: Reach, control: int, on_refused: Callable[[str], None]) -> None:
+    def __init__(self, reach: Reach, control: int, on_refused: Callable[[str], None], depth: int = 0) -> None:
         self._reach = reach
+        self._own = PROXIED.format(depth=min(depth, 255)) if depth else None
         self._control = socket.socket(fileno=control)
         self._on_refused = on_refused
         self._refused: set[ServerAddress] = set()
@@ -147,7 +150,7 @@ class Proxy:
                 if port == self._reach.proxy_port:
                     await self._ask(reader, writer)
                 else:
-                    await _join((reader, writer), await _connected("127.0.0.1", port))
+                    await _join((reader, writer), await self._connected("127.0.0.1", port))
             finally:
                 writer.close()
 
@@ -192,10 +195,16 @@ class Proxy:
                 inner = ServerAddress(host, address.port)
                 raise self._denial(address, f"{address} leads to {inner}, which is no public address")
             try:
-                return await _connected(host, address.port)
+                return await self._connected(host, address.port)
             except OSError as error:
                 problem = f"{address} cannot be reached: {error.strerror or 'it does not answer'}"
         raise _Refused(502, problem)
+
+    async def _connected(self, host: str, port: int) -> Streams:
+        is_here = self._own is not None and host.startswith("127.")
+        own = (self._own, 0) if is_here else None
+        async with asyncio.timeout(HEAD_SECONDS):
+            return await asyncio.open_connection(host, port, limit=HEAD_BYTES, local_addr=own)
 
     def _denial(self, address: ServerAddress, text: str) -> _Refused:
         if address not in self._refused and len(self._refused) < MAX_REFUSED:
@@ -312,11 +321,6 @@ def _settle(answer: asyncio.Future[list[str]], result: list[str] | OSError) -> N
         answer.set_exception(result)
     else:
         answer.set_result(result)
-
-
-async def _connected(host: str, port: int) -> Streams:
-    async with asyncio.timeout(HEAD_SECONDS):
-        return await asyncio.open_connection(host, port, limit=HEAD_BYTES)
 
 
 async def _join(inside: Streams, outside: Streams) -> None:

@@ -30,6 +30,7 @@ from penstock.errors import AgentNotFound, PenstockError, TransportError
 from penstock.events import BlockStarted, Event, MessageStarted, QuestionAnswered, QuestionAsked, RunEnded, RunStarted
 from penstock.run import drift_log
 from penstock.run.allowed import AllowedCommands, CommandRule, HasRule, rule_of
+from penstock.run.inside import depth
 from penstock.run.lifecycle import Action, Fact, Lifecycle, Limits, Trigger
 from penstock.run.limits import Budget, Spending
 from penstock.run.made_files import MadeFiles
@@ -237,7 +238,7 @@ class Supervisor:
             if reach is not None:
                 from penstock.run.proxy import Proxy  # imports asyncio, which few runs need
 
-                self._proxy = Proxy(reach, process.take_ports(), self._note_denial)
+                self._proxy = Proxy(reach, process.take_ports(), self._note_denial, depth(launch.env))
             with selectors.DefaultSelector() as selector:
                 self._selector = selector
                 self._loop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from waiting import until
 
 from penstock.errors import AgentNotFound, UsageError
 from penstock.events import Notice, RunEnded
+from penstock.run import guard
 from penstock.run.agent import agent
 from penstock.run.lifecycle import Limits
 from penstock.run.process import marked
@@ -356,3 +358,117 @@ def test_a_new_repository_stays_if_it_starts_nothing(
     ended(started)
     assert os.path.lexists(shop / ".git") == stays
     assert any(".git" in os.listdir(path) for path in (tmp_path / "data").glob("aside/*")) != stays
+
+
+KEYS = """
+import ctypes, os, subprocess, sys
+call = ctypes.CDLL(None).syscall
+add, keyctl = {"x86_64": (248, 250), "aarch64": (217, 219), "riscv64": (217, 219)}[os.uname().machine]
+if sys.argv[1] == "inside":
+    found = call(keyctl, 10, -3, b"user", b"of a person", 0)
+    open("found", "w").write("nothing" if found < 0 else "a key")
+    sys.exit()
+call(keyctl, 1, None)
+if call(add, b"user", b"of a person", b"KEY", 3, -3) < 0:
+    sys.exit("no keys here")
+from penstock import agent
+words = [sys.executable, __file__, "inside"]
+with agent("demo", command=words, adapter="generic", cwd=sys.argv[2], sandbox=sys.argv[1]).run("hi") as run:
+    run.wait()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_bubblewrap")
+def test_keys_of_the_session_are_not_there(shop: Path) -> None:
+    """No namespace separates the session keyring, which may have tickets and passwords: a run has an empty one."""
+    if os.uname().machine not in guard.KEYCTL:
+        pytest.skip("the numbers of the calls are not known here")
+    (shop / "keys.py").write_text(KEYS)
+    for sandbox, found in (("on", "nothing"), ("off", "a key")):
+        words = [sys.executable, str(shop / "keys.py"), sandbox, str(shop)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if "no keys here" in done.stderr:
+            pytest.skip("no keyrings here")
+        assert done.returncode == 0, done.stderr
+        assert (shop / "found").read_text() == found
+
+
+FAMILIES = """
+import errno, socket
+for family in (40, 17, 31, 42, 1, 2, 10):
+    try:
+        socket.socket(family, socket.SOCK_STREAM).close()
+        print(family, "made")
+    except OSError as error:
+        print(family, errno.errorcode[error.errno])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_bubblewrap")
+def test_no_socket_leaves_the_network_namespace(shop: Path) -> None:
+    """A virtual machine reaches its host by sockets that no namespace separates; a run without the network has none."""
+    if not guard.socket_filter(os.uname().machine):
+        pytest.skip("the numbers of the calls are not known here")
+    (shop / "families.py").write_text(FAMILIES)
+    ended(run(shop, f"{sys.executable} -S families.py >found", network="none"))
+    others = "".join(f"{family} EAFNOSUPPORT\n" for family in (40, 17, 31, 42))
+    assert (shop / "found").read_text() == f"{others}1 made\n2 made\n10 made\n"
+
+
+REACH = """
+import socket, sys
+for path in sys.argv[1:]:
+    with socket.socket(socket.AF_UNIX) as one:
+        print("refused" if one.connect_ex(path) else "reached")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_bubblewrap")
+def test_sockets_of_programs_outside(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of the agent that runs outside would work unconfined; one of the directory is part of the network."""
+    monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "data"))
+    (tmp_path / ".claude").mkdir()
+    (shop / "reach.py").write_text(REACH)
+    paths = [tmp_path / ".claude/control.sock", shop / "app.sock"]
+    open_ones = [socket.socket(socket.AF_UNIX) for _ in paths]
+    for one, path in zip(open_ones, paths, strict=True):
+        one.bind(str(path))
+        one.listen()
+        os.utime(path, (0, 0))  # a server that has been there for long
+    script = f"{sys.executable} -S reach.py {' '.join(map(str, paths))} >found; cat >/dev/null"
+    environ = fake_agent(tmp_path, "claude", script)
+    expected: dict[Any, str] = {"all": "refused\nreached\n", "none": "refused\nrefused\n"}
+    for network, found in expected.items():
+        ended(agent("claude").run("hi", sandbox="on", network=network, cwd=shop, environ=environ, route="exec"))
+        assert (shop / "found").read_text() == found
+    for one in open_ones:
+        one.close()
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+def test_scripts_of_other_sessions_are_not_there(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shells of a session that runs outside read a script in the agent's state; no confined run changes it."""
+    monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "data"))
+    scripts = tmp_path / ".claude/shell-snapshots"
+    scripts.mkdir(parents=True)
+    (scripts / "a.sh").write_text("good")
+    script = "cd ~/.claude/shell-snapshots; echo x >a.sh; echo x >b.sh; cp b.sh ../kept; cat >/dev/null"
+    ended(
+        agent("claude").run("hi", sandbox="on", cwd=shop, environ=fake_agent(tmp_path, "claude", script), route="exec")
+    )
+    assert [(path.name, path.read_text()) for path in scripts.iterdir()] == [("a.sh", "good")]
+    assert (tmp_path / ".claude/kept").read_text() == "x\n"
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+def test_a_directory_whose_name_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have any bytes, and so may what the agent makes: the warning can be encoded."""
+    monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "data"))
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    odd.mkdir()
+    with run(odd, "git init -q .; echo x >.git/hooks/post-checkout") as started:
+        said = [event.text for event in started if isinstance(event, Notice)]
+    assert len([text for text in said if "later runs would obey" in text and text.encode()]) == 1

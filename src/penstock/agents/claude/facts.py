@@ -131,7 +131,17 @@ FACTS = AgentFacts(
                 "rules",
                 "output-styles",
                 "workflows",
+                "routines",
+                "daemon.json",
+                "remote-settings*",
+                "local",
             ),
+        ),
+        # The shells of all its sessions read the first two as scripts; a program outside takes up jobs; and files of
+        # the last one have the key with which an editor's tools are called.
+        *(
+            StateFolder(".claude", "CLAUDE_CONFIG_DIR", name, writes="apart")
+            for name in ("shell-snapshots", "session-env", "jobs", "daemon", "ide")
         ),
     ),
 )

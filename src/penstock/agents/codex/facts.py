@@ -163,7 +163,10 @@ FACTS = AgentFacts(
                 "skills",
                 "agents",
                 "plugins",
+                "packages",
             ),
         ),
+        # Shells of other sessions, also outside, read the first one as scripts, and find programs in the second one.
+        *(StateFolder(".codex", "CODEX_HOME", name, writes="apart") for name in ("shell_snapshots", "tmp")),
     ),
 )

@@ -99,6 +99,7 @@ FACTS = AgentFacts(
     state=(
         StateFolder(
             ".copilot",
+            "COPILOT_HOME",
             settings=(
                 "config*",
                 "settings*",
@@ -111,5 +112,7 @@ FACTS = AgentFacts(
             ),
             caches=("config.json", "settings.json.lock"),
         ),
+        # Later versions of itself, and keys with which an editor's tools are called.
+        *(StateFolder(".copilot", "COPILOT_HOME", name, writes="apart") for name in ("pkg", "ide")),
     ),
 )

@@ -110,5 +110,7 @@ FACTS = AgentFacts(
                 "trusted*",
             ),
         ),
+        # Programs that it downloads, and repositories with copies of files, whose settings git obeys.
+        *(StateFolder(".gemini", "", name, writes="apart") for name in ("tmp/bin", "history")),
     ),
 )

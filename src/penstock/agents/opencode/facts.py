@@ -120,6 +120,8 @@ FACTS = AgentFacts(
     ),
     state=(
         StateFolder(".local/share", "XDG_DATA_HOME", "opencode", settings=("bin",)),
+        # Repositories with copies of files, whose settings git obeys.
+        StateFolder(".local/share", "XDG_DATA_HOME", "opencode/snapshot", writes="apart"),
         StateFolder(".local/state", "XDG_STATE_HOME", "opencode"),
         StateFolder(".config", "XDG_CONFIG_HOME", "opencode", settings=("*",), writes="lost"),
     ),

@@ -120,5 +120,7 @@ FACTS = AgentFacts(
             ),
             caches=("output-language.md",),  # instructions: the language of its replies
         ),
+        # Programs that it downloads, and repositories with copies of files, whose settings git obeys.
+        *(StateFolder(".qwen", "", name, writes="apart") for name in ("bin", "history")),
     ),
 )

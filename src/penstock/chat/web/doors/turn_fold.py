@@ -68,7 +68,7 @@ class TurnFold:
         return out
 
     def waits_for(self, question: str) -> bool:
-        """Return whether the run waits for an answer to this question, and nobody has given one."""
+        """Return whether the run waits for an answer to this question, and none was given."""
         return self._turn.waits_for(question) and question not in self._answered and self.completed is None
 
     def _feed(self, events: list[ev.Event], out: list[ev.Event | TurnEvent]) -> None:
