@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from pathlib import Path
 
@@ -50,6 +51,28 @@ def test_l10_endless_output_is_bounded(tmp_path: Path) -> None:
     assert ended.output.endswith("the end\n")
     assert len(ended.output) == MAX_OUTPUT_CHARS
     assert (tmp_path / "log" / "check.txt").stat().st_size <= MAX_KEPT_BYTES + 65536
+
+
+def test_secrets_of_the_output_are_removed(tmp_path: Path) -> None:
+    """A known token, and the value of a variable of the check, are neither in the journal's part nor in the file."""
+    token, value = "ghp_" + "a1" * 18, "a value of the test"
+    env = {**os.environ, "DEPLOY_TOKEN": value}
+    log = tmp_path / "check.txt"
+    ended = CommandRun(f'echo "before {token} behind"; echo "got $DEPLOY_TOKEN" >&2; false', tmp_path, env).to_end(log)
+    assert ended.status == 1
+    assert ended.output == "before [removed: a token of GitHub] behind\ngot [removed: the value of DEPLOY_TOKEN]\n"
+    assert log.read_bytes().decode() == ended.output
+
+
+@pytest.mark.slow
+def test_no_half_of_a_secret_is_left_where_the_output_is_cut(tmp_path: Path) -> None:
+    """The kept part of a large output does not begin in the middle of a line: it could be that of a token."""
+    token, log = "ghp_" + "a1" * 18, tmp_path / "check.txt"
+    line = f"{token} {'x' * 58}"  # whatever the place of the cut, a token is near
+    ended = CommandRun(f"yes {shlex.quote(line)} | head -n 60000", tmp_path, os.environ).to_end(log)
+    assert ended.is_green
+    assert MAX_KEPT_BYTES / 2 < log.stat().st_size < 60_000 * len(line)
+    assert set(log.read_text().splitlines()) == {f"[removed: a token of GitHub] {'x' * 58}"}
 
 
 def test_l10_a_check_has_no_terminal(tmp_path: Path) -> None:

@@ -254,6 +254,17 @@ def test_no_message_of_a_commit_has_a_secret(user: UserRepository, home: Path) -
     assert user.git("log", "-1", "--format=%B", made) == "Use [removed: a token of GitHub]"
 
 
+def test_the_output_of_a_hook_has_no_secret(user: UserRepository, home: Path) -> None:
+    """What a hook prints, as it does when it fails, is shown to people and quoted in prompts."""
+    hooks = user.root / ".git/hooks"
+    hooks.mkdir(exist_ok=True)
+    (hooks / "pre-commit").write_text(f'#!/bin/sh\necho "Key: {TOKEN}, $DEPLOY_TOKEN"\nexit 1\n')
+    (hooks / "pre-commit").chmod(0o755)
+    result = run_hooks(user.tree(home), "Change\n", env={"DEPLOY_TOKEN": "a value of the test"})
+    assert result.output == "Key: [removed: a token of GitHub], [removed: the value of DEPLOY_TOKEN]\n"
+    assert not result.passed
+
+
 def test_a_hook_that_stages_everything_stages_no_secret(user: UserRepository, home: Path) -> None:
     """`git add -A` in a hook of the user puts neither a secret nor junk into the commit."""
     hooks = user.root / ".git/hooks"

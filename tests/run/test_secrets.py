@@ -167,3 +167,10 @@ def test_no_recording_has_a_false_alarm(recordings: list[Recording]) -> None:
         if (shown := redacted_output(text, {})) is not text:
             found[recording.name] = shown.count("[removed: ")
     assert found == {}
+
+
+def test_a_long_word_is_read_once() -> None:
+    """A word of many parts that each look like the beginning of a token is no reason to read it again for each."""
+    assert redacted_output("eyJ-" * 40_000, {}) == "eyJ-" * 40_000
+    token = ".".join(("eyJ" + "a1" * 6, "eyJ" + "b2" * 6, "c3" * 6))
+    assert redacted_output(f"jwt={token}, \\n{token}", {}) == "jwt=[removed: a token], \\n[removed: a token]"

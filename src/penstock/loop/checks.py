@@ -12,6 +12,7 @@ from pathlib import Path
 
 from penstock.loop.steps import MAX_OUTPUT_CHARS, CommandEnded
 from penstock.run.process import Process
+from penstock.run.secrets import redacted_output, secrets_of
 
 DEFAULT_SECONDS = 1800.0
 """Time limit of a check in seconds, if the user sets none: long test suites end within it, and a night is not lost."""
@@ -19,11 +20,17 @@ DEFAULT_SECONDS = 1800.0
 MAX_KEPT_BYTES = 4 * 1024 * 1024
 """Bytes at the end of the output that are kept on disk: a check may print any amount."""
 
+MAX_LINE_BYTES = 65536
+"""Bytes of the longest line whose rest is left out where the output was cut."""
+
 POLL_SECONDS = 0.25
 """Seconds between two checks for a request to stop the command."""
 
-END_SECONDS = 10.0
-"""Seconds for the rest of the output, once all of its processes are killed."""
+REST_SECONDS = 10.0
+"""Seconds without more output after which it is over, once all of its processes are killed."""
+
+MAX_REST_SECONDS = 300.0
+"""Seconds for the rest of the output. The guard reads up to 256 MiB ahead, which takes long on a busy machine."""
 
 SHELL = "/bin/sh"
 
@@ -57,11 +64,14 @@ class CommandRun:
         self._confinement = confinement
         self._pieces: deque[bytes] = deque()
         self._held = 0
+        self._is_cut = False
         self.has_left: bool = False
         """Whether a process that the command has started could not be killed."""
 
     def to_end(self, log: Path | None = None) -> CommandEnded:
         """Run the command to its end and return the result; write the end of its output to a file.
+
+        Both have a note in place of each secret: the output is shown to people, and quoted in prompts.
 
         Raises:
             TransportError: no process can be started.
@@ -80,16 +90,23 @@ class CommandRun:
         finally:
             process.end()
             self.has_left = process.has_left
-        output = b"".join(self._pieces)
+        output = self._output()
         if log is not None:
             log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            log.write_bytes(output)
+            log.write_text(output, "utf-8", newline="")
         return CommandEnded(
             status=status,
             ms=int((time.monotonic() - began) * 1000),
-            output=output.decode("utf-8", "replace")[-MAX_OUTPUT_CHARS:],
+            output=output[-MAX_OUTPUT_CHARS:],
             reason=reason,
         )
+
+    def _output(self) -> str:
+        """Return the end of the output without secrets."""
+        data = b"".join(self._pieces)
+        if self._is_cut:
+            data = data[data.find(b"\n", 0, MAX_LINE_BYTES) + 1 :]  # the rest of a line may be half of a secret
+        return redacted_output(data.decode("utf-8", "replace"), secrets_of(self._env))
 
     def _read(self, process: Process, deadline: float) -> str:
         """Read until the command has exited; return why it is ended before, or ""."""
@@ -110,10 +127,10 @@ class CommandRun:
         return "" if process.failed is None else f"it could not be started: {os.strerror(process.failed)}"
 
     def _read_rest(self, process: Process) -> None:
-        end = time.monotonic() + END_SECONDS
+        end = time.monotonic() + MAX_REST_SECONDS
         poll = select.poll()
         poll.register(process.stdout, select.POLLIN)
-        while (left := end - time.monotonic()) > 0 and poll.poll(left * 1000):
+        while (left := min(REST_SECONDS, end - time.monotonic())) > 0 and poll.poll(left * 1000):
             if not self._take(process.stdout):
                 return
 
@@ -127,4 +144,5 @@ class CommandRun:
         self._held += len(data)
         while self._held - len(self._pieces[0]) >= MAX_KEPT_BYTES:
             self._held -= len(self._pieces.popleft())
+            self._is_cut = True
         return bool(data)

@@ -5,6 +5,7 @@ A commit depends only on its content, parents, author, message and date, so maki
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ import msgspec
 from penstock.repo.git import LONG_SECONDS, Git
 from penstock.repo.repository import Author
 from penstock.repo.tree import Tree
-from penstock.run.secrets import redacted
+from penstock.run.secrets import redacted, redacted_output, secrets_of
 
 HOOK_FAILED = range(1, 128)
 """Exit statuses with which a hook rejects a commit; git itself fails with 128 and above."""
@@ -82,8 +83,14 @@ def run_hooks(
             tree.hand_over()  # the hook may have changed anything, also one that was killed
         output += (done.out + done.err).decode("utf-8", "replace")
         if done.status != 0:
-            return HookResult(name, output, message, ran=True)
-    return HookResult("", output, redacted(file.read_text(encoding="utf-8", errors="replace")), ran=True)
+            return HookResult(name, _without_secrets(output, env or {}), message, ran=True)
+    written = file.read_text(encoding="utf-8", errors="replace")
+    return HookResult("", _without_secrets(output, env or {}), redacted(written), ran=True)
+
+
+def _without_secrets(output: str, env: Mapping[str, str]) -> str:
+    """Return the output of hooks, which is shown and quoted in prompts, with a note in place of each secret."""
+    return redacted_output(output, secrets_of({**os.environ, **env}))
 
 
 def _hooks(message: Path) -> dict[str, tuple[str, ...]]:

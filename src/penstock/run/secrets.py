@@ -1,8 +1,8 @@
 """Table of secrets: names of files and variables that hold them, and patterns of keys, tokens and passwords. Pure.
 
-The same table applies to contents of files, their names, targets of links, messages of commits, and what an agent
-writes to stderr. What is committed is judged strictly, so that no work is held back for an ordinary word. What is only
-shown is judged by more patterns: a part that was removed in error costs little there.
+The same table applies to contents of files, their names, targets of links, messages of commits, what an agent writes
+to stderr, and the output of checks and hooks. What is committed is judged strictly, so that no work is held back for an
+ordinary word. What is only shown is judged by more patterns: a part that was removed in error costs little there.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ TEMPLATE_NAMES = (
 
 _LEFT = rb"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
 """Beginning of a word. The letter of an escaped line end in JSON does not belong to the word."""
+
+_TOKEN_LEFT = rb"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))"
+"""Beginning of a word that may have dashes."""
 
 _PLACEHOLDER = re.compile(
     rb"(?i)(?:.{0,5}"  # too short for a real password
@@ -170,7 +173,8 @@ SHOWN_KINDS = (
     ),
     # Neither the end of a word, nor a type of keys of OpenSSH.
     _kind("a key", "sk-", rb"(?<![A-Za-z0-9_-])sk-(?!ssh-|ecdsa-)(?=[A-Za-z_-]{0,100}[0-9])[A-Za-z0-9_-]{6,}"),
-    _kind("a token", "eyJ", _LEFT + rb"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
+    # A word with dashes is read once: a long one would otherwise be read again from each of its parts.
+    _kind("a token", "eyJ", _TOKEN_LEFT + rb"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
     _kind(
         "a token",
         "earer|EARER|asic|ASIC",
