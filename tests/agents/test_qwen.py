@@ -440,3 +440,22 @@ def test_calls_that_are_taken_back_are_shown_as_not_run() -> None:
     assert [(it.code, it.text) for it in of(events, ev.Notice)] == [("retry", told)]
     only = run(INIT, *first, retry(keeps=False, calls=1), result("I look."))
     assert end(only)[1] == ""
+
+
+def test_reports_of_work_in_the_background_are_words() -> None:
+    """Their fields are in `data` here: a start says nothing beside its call, and an end has its status, not JSON."""
+    of_call = {"task_id": "general-purpose-1", "tool_use_id": "t1"}
+    started = {**of_call, "description": "Help out", "subagent_type": "general-purpose"}
+    ended = {**of_call, "status": "completed", "usage": {"total_tokens": 2468}}
+    found = read(
+        {"type": "system", "subtype": "task_started", "data": started},
+        {"type": "system", "subtype": "task_notification", "data": ended},
+        {"type": "system", "subtype": "task_notification", "data": "odd"},
+        {"type": "system", "subtype": "task_notification", "data": {"task_id": 7, "status": {"x": 1}}},
+    )
+    notices = [update for update in found if isinstance(update, up.Notice)]
+    assert [(notice.code, notice.text) for notice in notices[:3]] == [
+        ("status", "task started: Help out"),
+        ("background", "task notification: completed"),
+        ("background", "task notification: odd"),
+    ]

@@ -24,7 +24,7 @@ from penstock.agents._json import (
     word_of,
 )
 from penstock.agents._stream_json_causes import cause_of_end, cause_of_error, reason_of_limit
-from penstock.agents._stream_json_notices import limit_notice, system_notice, text_of_system
+from penstock.agents._stream_json_notices import limit_notice, system_notice, task_report, text_of_system
 from penstock.agents._stream_json_wire import (
     ApiMessage,
     Assistant,
@@ -286,6 +286,7 @@ class ClaudeLike:
         yield from ()
 
     def _system(self, event: System) -> Iterator[Update]:
+        event = task_report(event)
         kind = event.subtype
         if kind == "init":
             tools = [tool for tool in as_list(event.tools) if isinstance(tool, str)]
@@ -301,8 +302,8 @@ class ClaudeLike:
                 yield Work(None, on=False)
             elif kind in ("task_started", "task_notification"):
                 self._is_notified = self._is_notified or kind == "task_notification"
-                if task := event.task_id or text_of(as_dict(event.data).get("task_id")):
-                    yield Work(task, on=kind == "task_started")
+                if event.task_id:
+                    yield Work(event.task_id, on=kind == "task_started")
         elif kind == "task_updated" and text_of(as_dict(event.patch).get("status")) in TASK_ENDS:
             yield Work(event.task_id, on=False)
         elif kind not in _SILENT_SYSTEM:

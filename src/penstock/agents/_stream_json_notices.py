@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from penstock.agents._json import as_dict, as_int, text_of
 from penstock.agents._stream_json_causes import cause_of_error, milliseconds
 from penstock.agents._stream_json_wire import System
@@ -48,6 +50,21 @@ _DECLINED = frozenset({"model_refusal_no_fallback", "model_refusal_fallback"})
 
 _ACCEPTED = frozenset({"allowed", "allowed_warning"})
 """States of a limit, or of the credit beyond it, in which requests are accepted."""
+
+
+def task_report(event: System) -> System:
+    """Return a report of a task with each field in its own place; some agents have them in `data`."""
+    data = as_dict(event.data)
+    if not event.subtype.startswith("task_") or event.task_id is not None or not text_of(data.get("task_id")):
+        return event
+    return msgspec.structs.replace(
+        event,
+        task_id=text_of(data["task_id"]),
+        tool_use_id=text_of(data.get("tool_use_id")) or None,
+        description=data.get("description"),
+        status=data.get("status"),
+        data=None,
+    )
 
 
 def system_notice(event: System) -> Notice | None:

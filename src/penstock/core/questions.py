@@ -140,8 +140,8 @@ _WORDS: dict[str, tuple[OptionKind, ...]] = {
 """Short words for the kinds of options. `y` never allows more than once, and `a` never more than what is asked for."""
 
 
-SHORT_WORDS = {"y": "allow once", "a": "allow always", "n": "reject"}
-"""Short words that a prompt offers, with their effects."""
+SHORT_WORDS = {"y": "once", "a": "always", "n": "reject"}
+"""Short words that a prompt offers, with their effects; so short that the prompt fits into 80 columns."""
 
 
 def ordered(options: Sequence[Option] | None) -> list[Option]:
