@@ -19,6 +19,7 @@ import pytest
 
 from penstock.agents import registry
 from penstock.cli import demo
+from penstock.cli.main import main
 from penstock.run.replay import read_times
 from penstock.stream import Stream
 from penstock.testing.verify import verify
@@ -290,6 +291,32 @@ def test_exit_status(run: Run, data: Path | None, status: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("run claude x", "run claude x --continue", "run claude x --worktree"),
+        *("last", "show 1", "history", "sessions", "trees", "loop status", "loop init", "doc init x.md"),
+    ],
+)
+def test_a_directory_that_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], words: str
+) -> None:
+    """The user is told where to look, whatever comes upon it first: another shell has removed the directory."""
+    config, gone = tmp_path / "penstock.toml", tmp_path / "gone"
+    config.write_text(f"[agents.claude]\ncommand = [{json.dumps(sys.executable)}, '-c', '']\n", "utf-8")
+    monkeypatch.setenv("PENSTOCK_CONFIG", str(config))
+    monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "data"))
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main([*words.split(), *(["--stdin", "never"] if words.startswith("run ") else [])]) == 2
+    out, problem = capfd.readouterr()
+    assert "directory" in problem
+    assert problem.count("\n") == 1
+    assert "Traceback" not in problem
+    assert out == ""
+
+
 def test_settings(run: Run, tmp_path: Path) -> None:
     """Flags are over the environment, that over the file; a mistake is a warning and costs nothing else."""
     (tmp_path / "penstock.toml").write_text('[output]\nprefix = "none"\ncolour = "always"\n', "utf-8")

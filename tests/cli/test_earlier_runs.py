@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from hostile_text import HOSTILE, assert_harmless
 from terminal_reader import read_terminal
+from waiting import until
 
 from penstock.cli.cost import totals
 from penstock.cli.display import RUN_FACTS, OutputContext
@@ -47,6 +48,8 @@ text = "You said: " + prompt
 if prompt.startswith("read "):
     script = "cat " + prompt[5:] + "/recordings/*/meta.json " + prompt[5:] + "/history.ndjson"
     text = "found: " + subprocess.run(["sh", "-c", script], capture_output=True, text=True).stdout
+while prompt.startswith("wait for ") and not os.path.exists(prompt[9:]):
+    time.sleep(0.02)
 if prompt.startswith("hostile"):
     text = json.loads(prompt[8:])
 say(type="assistant", message={"id": "m9", "content": [{"type": "text", "text": text}]})
@@ -80,6 +83,11 @@ class Desk:
     def kept(self) -> list[Path]:
         """Folders of the recordings that are kept."""
         return sorted((self.data / "recordings").glob("*"))
+
+    def has_recorded(self, words: str) -> bool:
+        """Return whether a recording has these words in a complete line."""
+        files = [one / "input.ndjson" for one in self.kept]
+        return any(words in file.read_text("utf-8").rpartition("\n")[0] for file in files if file.exists())
 
     def piped(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command without a terminal."""
@@ -145,6 +153,31 @@ def test_the_last_run_is_shown_as_it_looked(desk: Desk) -> None:
     assert "changed: a.py" in again
     assert 'go on: penstock run claude --route exec -c "…"' in again
     assert "kept for" not in desk.run()[2]
+
+
+@pytest.mark.slow
+def test_a_run_that_is_still_at_work_has_not_failed(desk: Desk, tmp_path: Path) -> None:
+    """Another shell asks for the last run while it goes on: what it has done so far is shown, and no end."""
+    gate = tmp_path / "gate"
+    process, _, reader = desk.started("run", "claude", f"wait for {gate}", "--route=exec")
+    try:
+        until(lambda: desk.has_recorded("1 passed"), "the last call is recorded")
+        last = desk.piped("last")
+        assert last.returncode == 0
+        assert "FAILED test_a.py" in last.stdout
+        assert last.stdout.endswith("✓ 1 passed\n")
+        assert "claude is still at work; this is what it has done so far\n" in last.stderr
+        assert "not complete" not in last.stderr
+        events = [json.loads(line)["type"] for line in desk.piped("last", "--to=ndjson").stdout.splitlines()]
+        assert events[-1] == "run_ended"
+        gate.touch()
+        process.communicate(timeout=TIMEOUT)
+    finally:
+        process.kill()
+        process.wait(TIMEOUT)
+        reader.join()
+    last = desk.piped("last")
+    assert (last.returncode, "done in" in last.stdout, "still at work" in last.stderr) == (0, True, False)
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from penstock.config.data import data_path
 from penstock.errors import UsageError
 from penstock.events import Event
 from penstock.run.history import History, RunRecord
+from penstock.run.kept import is_being_written
 from penstock.run.recording import DisplayFacts, Meta, read_meta
 from penstock.run.replay import Recording, find, replay
 from penstock.stream import Stream
@@ -78,6 +79,8 @@ class _StoredRun(msgspec.Struct):
     record: RunRecord
     recording: Recording
     meta: Meta
+    is_at_work: bool
+    """True if the run had not ended when its recording was found."""
 
     @property
     def display(self) -> DisplayFacts:
@@ -102,9 +105,11 @@ def parts_of(earlier: EarlierRun) -> list[_StoredRun]:
     for record in earlier.runs:
         if record.recording is None or not os.path.isdir(record.recording):
             continue
+        is_written = is_being_written(record.recording)  # before the end is looked for: it comes first
         meta = read_meta(Path(record.recording))
         if meta is not None:
-            parts.append(_StoredRun(record, find(Path(record.recording)), meta))
+            is_at_work = is_written and meta.ended is None
+            parts.append(_StoredRun(record, find(Path(record.recording)), meta, is_at_work))
     if not parts:
         raise UsageError("there is no recording of this run", help="penstock history lists the runs that can be shown")
     return parts
@@ -136,12 +141,16 @@ def show_again(options: ReadOptions, earlier: EarlierRun) -> int:
         readings.append(reading)
     output, errors = sink_output(options.to), errors_output()
     with screen:
-        interrupted = read.run(readings, _feed(parts), output, lambda number: None)
+        interrupted = read.run(readings, _feed(parts, whole=options.to != "text"), output, lambda number: None)
+        for reading in readings:
+            output.write(reading.showing.pause())
         report(readings, options, output, errors)
         if side_by_side and options.to == "text":
             errors.write(table([(reading.name, reading.ended) for reading in readings]))
     for part, label in zip(parts, labels, strict=True):
-        if part.recording.cut is not None:
+        if part.is_at_work:
+            notify_problem(f"{label} is still at work; this is what it has done so far")
+        elif part.recording.cut is not None:
             notify_problem(f"{label}: the recording is not complete: {part.recording.cut}")
     # The last attempt of an agent counts, and the last agent if another one took over, as it did in the run.
     counts = [*dict(zip(labels, readings, strict=True)).values()] if side_by_side else readings[-1:]
@@ -193,18 +202,22 @@ def _context(part: _StoredRun, number: int, label: str, width: int) -> OutputCon
     )
 
 
-def _feed(parts: Sequence[_StoredRun]) -> Iterator[Chunk]:
-    """Yield the lines of all recordings in the order in which they came, and the end of each after its last one."""
-    feeds = [_timed(number, part) for number, part in enumerate(parts)]
+def _feed(parts: Sequence[_StoredRun], *, whole: bool) -> Iterator[Chunk]:
+    """Yield the lines of all recordings in the order in which they came, and the end of each after its last one.
+
+    `whole`: a run that is still at work has an end too, as readers that are programs expect.
+    """
+    feeds = [_timed(number, part, with_end=whole or not part.is_at_work) for number, part in enumerate(parts)]
     for _, chunk in heapq.merge(*feeds, key=lambda timed: timed[0]):
         yield chunk
 
 
-def _timed(number: int, part: _StoredRun) -> Iterator[tuple[int, Chunk]]:
+def _timed(number: int, part: _StoredRun, *, with_end: bool = True) -> Iterator[tuple[int, Chunk]]:
     start = part.start_ms
     at: int | None = None
     for data, at in replay(part.recording.input, AT_ONCE, whole=part.recording.cut is not None):
         yield start + (at or 0), (number, data, at)
     if part.meta.ended is not None:
         at = max(at or 0, part.meta.ended.duration_ms)
-    yield start + (at or 0), (number, None, at)
+    if with_end:
+        yield start + (at or 0), (number, None, at)

@@ -506,7 +506,7 @@ class LiveRuns:
     def _print_files(self) -> None:
         for shown in self._shown:
             if shown.history is not None and shown.history.error is not None and os.isatty(2):
-                notify_problem(f"the history cannot be written: {shown.history.error}")
+                notify_problem(f"{History(data_path()).path} cannot be written: {shown.history.error.strerror}")
             if shown.run.spec.record is not None and self._kind == "run":  # runs of documents are always recorded
                 notify_problem(f"{shown.name}: recorded in {shown.run.record}")
         if self._keeper is not None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from penstock.errors import PenstockError
+
 COMMANDS = {
     "run": "penstock.cli.run",
     "read": "penstock.cli.read",
@@ -93,6 +95,19 @@ def _run(name: str, args: list[str]) -> int:
     return status
 
 
+def _removed_directory(error: Exception) -> PenstockError | None:
+    """Return the problem if the current directory is gone, which any step may be the first to find; else None."""
+    if isinstance(error, FileNotFoundError):
+        from penstock.cli.directory import current_directory
+        from penstock.errors import PenstockError
+
+        try:
+            current_directory()
+        except PenstockError as problem:
+            return problem
+    return None
+
+
 def _report_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Print the traceback of a bug, sanitized, since its message may have any text."""
     from traceback import format_exception
@@ -125,9 +140,10 @@ def _guarded(work: Callable[[], int]) -> int:
         from penstock.cli.console import notify_problem
         from penstock.errors import AgentNotFound, PenstockError
 
-        if not isinstance(error, PenstockError):
+        problem = error if isinstance(error, PenstockError) else _removed_directory(error)
+        if problem is None:
             raise
-        notify_problem(str(error))
+        notify_problem(str(problem))
         if isinstance(error, AgentNotFound):
             return NOT_EXECUTABLE if error.executable is False else NOT_INSTALLED
         return USAGE

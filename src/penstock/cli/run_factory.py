@@ -10,6 +10,7 @@ import msgspec
 from penstock.agents.registry import AGENTS
 from penstock.cli import piped
 from penstock.cli.ask import can_ask
+from penstock.cli.directory import current_directory
 from penstock.cli.options import RunOptions
 from penstock.config.data import data_path
 from penstock.errors import AgentNotFound, UsageError
@@ -200,9 +201,9 @@ def _newest_session(agent: str, options: RunOptions) -> str:
     Raises:
         UsageError: there is none.
     """
-    history = History(data_path())
+    history, cwd = History(data_path()), options.asked["cwd"] or str(current_directory())
     try:
-        newest = history.newest(agent, options.asked["cwd"] or os.getcwd())
+        newest = history.newest(agent, cwd)
     except OSError as error:
         raise UsageError(f"{history.path} cannot be read: {error.strerror}") from error
     if newest is None or newest.session_id is None:

@@ -241,6 +241,18 @@ def _remove(directory: int, name: str) -> bool | None:
     return True
 
 
+def is_being_written(path: str) -> bool:
+    """Return whether the run of the recording in this folder is at work."""
+    try:
+        fd = open_directory(path)
+    except OSError:
+        return False
+    try:
+        return _is_being_written(fd)
+    finally:
+        os.close(fd)
+
+
 def _is_being_written(folder: int) -> bool:
     try:
         fd = os.open(INPUT, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)

@@ -221,7 +221,8 @@ def _directory(cwd: str | None) -> str:
         if cwd is None or os.path.isdir(cwd):
             return os.path.abspath(cwd or os.curdir)
     except FileNotFoundError:
-        cwd = os.curdir  # the current directory has been deleted
+        what, expected = "the current directory was removed", "one that is there"
+        raise UsageError(what, expected=expected, help="go to another one with cd") from None
     raise UsageError(f"there is no directory {shown(cwd)}", expected="cwd to be the directory that the agent works in")
 
 
