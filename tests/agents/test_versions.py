@@ -75,6 +75,7 @@ WARNINGS = {
     "codex server 0.169.0 to 0.171.0": set(),
     "pi exec 0.73.1 to 1.6.0": {
         "message_update/text_delta", "message_update/text_end", "message_update/text_start",
+        "message_update/toolcall_delta",
         "message_update/thinking_delta", "message_update/thinking_end", "message_update/thinking_start",
     },
     "qwen acp 0.15.10 to 0.24.4": set(),

@@ -7,6 +7,7 @@ any other type (`penstock.core.misfits`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -38,33 +39,54 @@ def text_of(value: Any, sep: str = "\n") -> str:
     An image, a document or a sound becomes its label, as `[image image/png]`. A number, and an object without any text,
     becomes JSON.
     """
-    return value if type(value) is str else _text_of(value, sep, MAX_DEPTH)
+    return value if type(value) is str else _text_of(value, sep, MAX_DEPTH, compact)
 
 
-def _text_of(value: Any, sep: str, depth: int) -> str:
+def words_of(value: Any, sep: str = "\n") -> str:
+    """Return what a model says: as `text_of`, but a value without any text is a misfit and left out."""
+    return value if type(value) is str else _text_of(value, sep, MAX_DEPTH, _left_out)
+
+
+def text_in(fields: dict[str, Any], depth: int = 3) -> str:
+    """Return a text of an object of an unknown kind, or of the objects in it; "" if there is none."""
+    for key in _TEXT_KEYS[:3]:
+        if found := _text_of(fields.get(key), "\n", depth, lambda value: ""):
+            return found
+    if depth <= 0:
+        return ""
+    return next((found for it in fields.values() if isinstance(it, dict) and (found := text_in(it, depth - 1))), "")
+
+
+def _left_out(value: Any) -> str:
+    note_type(value, "a text")
+    return ""
+
+
+def _text_of(value: Any, sep: str, depth: int, other: Callable[[Any], str]) -> str:
+    """Return the text of a value. `other`: what a value without any text becomes."""
     if value is None:
         return ""
     if isinstance(value, str):
         return value
     if depth <= 0 or not isinstance(value, (list, tuple, dict)):
-        return compact(value)
+        return other(value)
     if isinstance(value, dict):
-        return _text_of_block(value, sep, depth - 1)
-    return sep.join(text for part in value if (text := _text_of(part, sep, depth - 1)))
+        return _text_of_block(value, sep, depth - 1, other)
+    return sep.join(text for part in value if (text := _text_of(part, sep, depth - 1, other)))
 
 
-def _text_of_block(block: dict[str, Any], sep: str, depth: int) -> str:
+def _text_of_block(block: dict[str, Any], sep: str, depth: int, other: Callable[[Any], str]) -> str:
     if not block:
         return ""
     for key in _TEXT_KEYS:
         if block.get(key) not in (None, ""):
-            return _text_of(block[key], sep, depth)
+            return _text_of(block[key], sep, depth, other)
     kind = block.get("type")
     if isinstance(kind, str) and kind in _MEDIA_TYPES:
         return media_label(block)
     if any(key in block for key in _TEXT_KEYS):
         return ""
-    return compact(block)
+    return other(block)
 
 
 def media_label(block: dict[str, Any]) -> str:

@@ -22,6 +22,7 @@ from penstock.agents._json import (
     text_of,
     text_or,
     word_of,
+    words_of,
 )
 from penstock.agents._stream_json_causes import cause_of_end, cause_of_error, reason_of_limit
 from penstock.agents._stream_json_notices import limit_notice, system_notice, task_report, text_of_system
@@ -233,9 +234,9 @@ class ClaudeLike:
     def _whole(self, block: dict[str, Any], key: str | None, lane: str | None) -> Iterator[Update]:
         kind = text_or(block.get("type"), "")
         if kind == "text":
-            yield Text("text", "final", text_of(block.get("text")), message=key, lane=lane)
+            yield Text("text", "final", words_of(block.get("text")), message=key, lane=lane)
         elif kind == "thinking":
-            yield Text("thinking", "final", text_of(block.get("thinking")), message=key, lane=lane)
+            yield Text("thinking", "final", words_of(block.get("thinking")), message=key, lane=lane)
         elif kind in TOOL_USES:
             name = name_of(block.get("name"))
             value = block.get("input")
@@ -414,7 +415,7 @@ def _block(api: BlockBegin, lane: str | None) -> Iterator[Update]:
     kind = text_or(block.get("type"), "")
     if kind in ("text", "thinking"):
         yield BlockStart("text" if kind == "text" else "thinking", api.index, lane=lane)
-        if text := text_of(block.get(kind)):
+        if text := words_of(block.get(kind)):
             yield Text("text" if kind == "text" else "thinking", "delta", text, api.index, lane=lane)
     elif kind in TOOL_USES:
         call_id = text_of(block.get("id")) or None

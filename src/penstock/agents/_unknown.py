@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.agents._json import as_dict, inner_message, text_of
+from penstock.agents._json import (
+    as_dict,
+    inner_message,
+    text_in,
+    text_of,
+)
 from penstock.updates import Notice, Unknown
 
 
@@ -16,4 +21,4 @@ def unknown(kind: str, body: Any, lane: str | None = None) -> Notice | Unknown:
         if reason:
             return Notice("error", reason, "error", lane)
     text = next((found for key in ("text", "content", "message", "delta") if (found := text_of(fields.get(key)))), "")
-    return Unknown(kind or None, text or None, lane)
+    return Unknown(kind or None, text or text_in(fields) or None, lane)

@@ -15,6 +15,10 @@ MAX_NAME_CHARS = 120
 SUSPECT = ("retry", "discard", "replace", "supersede", "continue", "error")
 """Parts of names, in lower case, of kinds that may change what other lines mean."""
 
+OTHERS = ("system/", "user/")
+"""Beginnings of the names of kinds in which a text is not the model's: reports of the agent on itself, and texts in the
+user's role."""
+
 UnfamiliarPlace = Literal["between texts", "in a call", "elsewhere"]
 """Place of a kind: between two texts; between a call and its result; anywhere else."""
 
@@ -32,10 +36,11 @@ class Unfamiliar(msgspec.Struct):
 class _Noted:
     """Count of a kind's lines, and the numbers of texts and results at its first line after a text or in a call."""
 
-    __slots__ = ("count", "results", "texts")
+    __slots__ = ("count", "has_text", "results", "texts")
 
     def __init__(self) -> None:
         self.count = 0
+        self.has_text = False
         self.texts: int | None = None
         self.results: int | None = None
 
@@ -46,8 +51,11 @@ class PlacesOfKinds:
     def __init__(self) -> None:
         self._noted: dict[str, _Noted] = {}
 
-    def note(self, name: str, texts: int, results: int, *, waiting: bool) -> None:
-        """Note a line. `texts`, `results`: how many came before it. `waiting`: a call has no result yet."""
+    def note(self, name: str, texts: int, results: int, *, waiting: bool, has_text: bool = False) -> None:
+        """Note a line. `texts`, `results`: how many came before it. `waiting`: a call has no result yet.
+
+        `has_text`: the line has a text, which may be the agent's.
+        """
         name = name[:MAX_NAME_CHARS]
         found = self._noted.get(name)
         if found is None:
@@ -55,6 +63,7 @@ class PlacesOfKinds:
                 return
             found = self._noted[name] = _Noted()
         found.count += 1
+        found.has_text = found.has_text or has_text
         if texts and found.texts is None:
             found.texts = texts
         if waiting and found.results is None:
@@ -70,7 +79,8 @@ class PlacesOfKinds:
             place = "between texts"
         elif noted.results is not None and results > noted.results:
             place = "in a call"
-        return Unfamiliar(name, noted.count, place, place != "elsewhere" or is_suspect(name))
+        may_lack = noted.has_text and not name.startswith(OTHERS)
+        return Unfamiliar(name, noted.count, place, place != "elsewhere" or may_lack or is_suspect(name))
 
 
 def is_suspect(name: str) -> bool:

@@ -20,6 +20,7 @@ from penstock.agents._json import (
     as_int,
     as_list,
     object_of,
+    text_in,
     text_of,
     text_or,
     word_of,
@@ -230,7 +231,7 @@ class Acp:
             return self._updates.retried(text_of(params.get("detail")))
         is_private = method.startswith((*_PRIVATE, *self._updates.quirks.private_methods))
         if "id" not in message:
-            return () if is_private else (Unknown(method),)
+            return () if is_private else (Unknown(method, text_in(params) or None),)
         if method == "session/request_permission":
             return self._questioned(message["id"], params)
         if method == "elicitation/create":

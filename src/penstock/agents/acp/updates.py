@@ -21,6 +21,7 @@ from penstock.agents._json import (
     text_of,
     text_or,
     word_of,
+    words_of,
 )
 from penstock.agents.acp.calls import AcpCall, AcpCalls, meta_of
 from penstock.agents.acp.causes import cause_of_info, cause_of_words
@@ -238,7 +239,7 @@ class SessionUpdates:
 
     def _chunk(self, update: dict[str, Any], kind: Kind) -> Sequence[Update]:
         content = update.get("content")
-        text = content["text"] if isinstance(content, dict) and type(content.get("text")) is str else text_of(content)
+        text = content["text"] if isinstance(content, dict) and type(content.get("text")) is str else words_of(content)
         if isinstance(content, dict) and content.get("type") == "text" and not isinstance(content.get("text"), str):
             word_of(content.get("text"))
             return (Unknown(f"session/update/{update['sessionUpdate']}/text", text_of(content)),)

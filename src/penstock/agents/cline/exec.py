@@ -26,6 +26,7 @@ from penstock.agents._json import (
     object_of,
     text_of,
     text_or,
+    words_of,
 )
 from penstock.agents._unknown import unknown
 from penstock.agents.cline.diff import change_of
@@ -288,10 +289,10 @@ def acp(request: Request) -> Command:
 def _content_start(event: Inner, lane: str | None) -> Sequence[Update]:
     match event.content_type:
         case "text":
-            text = text_of(event.text)
+            text = words_of(event.text)
             return (Text("text", "delta", text, "text", lane=lane),) if text else ()
         case "reasoning":
-            thought = text_of(event.reasoning)
+            thought = words_of(event.reasoning)
             if thought:
                 return (Text("thinking", "delta", thought, "reasoning", lane=lane),)
             return (Notice("redacted", "thinking that the provider hides", lane=lane),) if event.redacted else ()
@@ -320,10 +321,10 @@ def _content_update(event: Inner, lane: str | None) -> Sequence[Update]:
 def _content_end(event: Inner, lane: str | None) -> Sequence[Update]:
     match event.content_type:
         case "text":
-            text = text_of(event.text)
+            text = words_of(event.text)
             return (Text("text", "final", text, "text", lane=lane),) if text else ()
         case "reasoning":
-            thought = text_of(event.reasoning)
+            thought = words_of(event.reasoning)
             return (Text("thinking", "final", thought, "reasoning", lane=lane),) if thought else ()
         case "tool":
             return (_tool_return(event, lane),)

@@ -25,6 +25,7 @@ from penstock.agents._json import (
     text_of,
     text_or,
     word_of,
+    words_of,
 )
 from penstock.agents.codex.changes import changes_of, kind_of
 from penstock.events import Cause, Change, Kind, ToolKind
@@ -102,7 +103,7 @@ def failure(reason: str, cause: Cause | None, resets_at: int | None = None) -> R
 
 
 def _content(kind: Kind, item: Item, done: bool) -> Sequence[Update]:
-    text = text_of(item.text)
+    text = words_of(item.text)
     return (Text(kind, "final" if done else "snapshot", text, item.id, item.id),) if text else ()
 
 

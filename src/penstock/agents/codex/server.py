@@ -25,6 +25,7 @@ from penstock.agents._json import (
     text_of,
     text_or,
     word_of,
+    words_of,
 )
 from penstock.agents.codex.errors import cause_of, reset_of, retry
 from penstock.agents.codex.inputs import mcp_servers, text_input, turn
@@ -397,8 +398,8 @@ class CodexServer:
         return (*in_lane(read_item(item, "item.completed"), lane), *more)
 
     def _delta(self, kind: Kind, params: dict[str, Any], part: str | None = None) -> Sequence[Update]:
-        thread, item = self._thread_of(params), text_or(params.get("itemId"), "") or None
-        text = text_of(params.get("delta"))
+        thread, item = self._thread_of(params), id_of(params.get("itemId"), "a piece of text") or None
+        text = words_of(params.get("delta"))
         if part is not None:
             known, last = self._parts.get(item or "", (part, 0))
             if known != part and part == "contentIndex":

@@ -28,6 +28,7 @@ from penstock.agents._json import (
     plan_items,
     text_of,
     text_or,
+    words_of,
 )
 from penstock.agents._unknown import unknown
 from penstock.core import diffs
@@ -300,7 +301,7 @@ class Copilot:
             first = f"{place}/thinking"  # it did not stream, and its own line follows this one
             self._thinking[lane] = (first, "")
             yield Text("thinking", "final", thought, first, lane=lane)
-        yield Text("text", "final", text_of(data.get("content")), place, lane=lane)
+        yield Text("text", "final", words_of(data.get("content")), place, lane=lane)
         for request in map(as_dict, as_list(data.get("toolRequests"))):
             yield _call(request, request.get("name"), lane)
 
@@ -309,7 +310,7 @@ class Copilot:
         if first_place and owner in ("", place):
             self._thinking[lane] = (first_place, place)
             place = first_place
-        return Text("thinking", "final", text_of(data.get("content")), place or None, lane=lane)
+        return Text("thinking", "final", words_of(data.get("content")), place or None, lane=lane)
 
 
 _ATTEMPTS = frozenset(

@@ -26,6 +26,7 @@ from penstock.agents._json import (
     parsed,
     text_of,
     text_or,
+    words_of,
 )
 from penstock.agents._unknown import unknown
 from penstock.agents.droid.diff import change_of
@@ -183,7 +184,7 @@ class Droid:
         return (*cut, MessageStart(id))
 
     def _read_reasoning(self, event: Reasoning) -> Sequence[Update]:
-        text = text_of(event.text)
+        text = words_of(event.text)
         line = hash((event.id, text, text_of(event.timestamp)))
         if line != self._thought:
             self._thought = line
@@ -191,7 +192,7 @@ class Droid:
         return (*self._turn(event.id), Text("thinking", "final", text, f"reasoning {self._thoughts}", event.id))
 
     def _read_message(self, event: Message) -> Sequence[Update]:
-        text = text_of(event.text)
+        text = words_of(event.text)
         if event.role == "assistant":
             begun = self._turn(event.id)
             return (*begun, Text("text", "final", text, message=event.id)) if text else begun

@@ -26,6 +26,7 @@ from penstock.agents._json import (
     plan_items,
     text_of,
     text_or,
+    words_of,
 )
 from penstock.agents._unknown import unknown
 from penstock.events import Cause, Level
@@ -163,7 +164,7 @@ def _options(request: Request) -> tuple[str, ...]:
 def _read_message(event: Message) -> Sequence[Update]:
     if event.role == "user":
         return ()
-    text = text_of(event.content, "")
+    text = words_of(event.content, "")
     if not text:
         return ()
     if event.role not in ("assistant", "model", None):

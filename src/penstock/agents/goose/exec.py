@@ -26,6 +26,7 @@ from penstock.agents._json import (
     text_of,
     text_or,
     word_of,
+    words_of,
 )
 from penstock.agents._unknown import unknown
 from penstock.agents.goose.words import CREATED, EDIT_TOOLS, SKIPPED, cause_of_words, is_own_error
@@ -146,7 +147,7 @@ class Goose:
             self._model = model
             yield RunStart(model=model)
         for part in map(as_dict, as_list(message.get("content"))):
-            kind, text = part.get("type"), text_of(part.get("text"))
+            kind, text = part.get("type"), words_of(part.get("text"))
             if kind == "text" and is_models and not made_by and (self._is_marked or is_own_error(text)):
                 yield from self._own_text(text)
             elif kind == "text" and is_models:
@@ -154,12 +155,12 @@ class Goose:
                 yield Text("text", "delta", text, message=id)
             elif kind == "thinking":
                 yield from self._begun(id)
-                yield Text("thinking", "delta", text_of(part.get("thinking")), message=id)
+                yield Text("thinking", "delta", words_of(part.get("thinking")), message=id)
             elif kind == "toolRequest":
                 yield from self._begun(id)
                 yield self._read_call(part, id)
             else:
-                yield from self._read_other(part, is_models)
+                yield from self._read_other(part, message.get("role"))
         if metadata.get("outputTokenLimitReached") is True:
             self._is_cut = True
 
@@ -180,7 +181,7 @@ class Goose:
         self._failure = Failure(reason, cause or cause_of_words(reason))
         return (Notice("error", reason, "error", cause=self._failure.cause), self._failure)
 
-    def _read_other(self, part: dict[str, Any], is_models: bool) -> Sequence[Update]:
+    def _read_other(self, part: dict[str, Any], role: Any) -> Sequence[Update]:
         kind = text_or(part.get("type"), "")
         if kind == "toolResponse":
             # All calls of the message have been printed: what follows answers their results.
@@ -195,8 +196,9 @@ class Goose:
             return (Notice("redacted", "thinking that the provider hides"),)
         if kind in ("image", "document"):
             return (Notice("media", text_of([part])),)
-        if kind == "text" and not is_models:
-            return ()  # words for the model, in the user's role
+        if kind == "text" and role == "user":
+            return ()  # words for the model
+        kind = kind if role in ("user", "assistant") else f"{text_or(role, '')}/{kind}"
         return (Unknown(f"message/{kind}", text_of(part) or None),)
 
     def _notified(self, kind: str, text: str) -> Sequence[Update]:

@@ -26,6 +26,7 @@ from penstock.agents._json import (
     parsed,
     text_of,
     text_or,
+    words_of,
 )
 from penstock.agents._unknown import unknown
 from penstock.updates import (
@@ -91,7 +92,7 @@ class Kimi:
     def read(self, event: Any) -> Sequence[Update]:
         """Translate one wire event into updates."""
         if isinstance(event, Assistant):
-            text = text_of(event.content)
+            text = words_of(event.content)
             said = (Text("text", "final", text),) if text else ()
             calls = [_read_call(as_dict(call)) for call in as_list(event.tool_calls)]
             return (MessageStart(), *said, *calls, MessageEnd())

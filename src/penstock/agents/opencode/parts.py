@@ -20,6 +20,7 @@ from penstock.agents._json import (
     plan_items,
     text_of,
     word_of,
+    words_of,
 )
 from penstock.agents.opencode import changes
 from penstock.events import Kind
@@ -74,7 +75,7 @@ def read_part(kind: Kind, part: Part, lane: str | None = None) -> Sequence[Updat
         compaction = any("compact" in key for key in as_dict(part.metadata))
         notice = Notice("compaction" if compaction else "user", text_of(part.text), lane=lane)
         return (notice, RoundEnd(lane))
-    text = text_of(part.text)
+    text = words_of(part.text)
     return (Text(kind, "final", text, place=part.id, message=part.message_id, lane=lane),) if text else ()
 
 

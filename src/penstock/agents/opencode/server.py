@@ -15,7 +15,15 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request, as_json_text, not_taken, nothing_is_inside
-from penstock.agents._json import as_dict, as_int, as_list, text_of, text_or
+from penstock.agents._json import (
+    as_dict,
+    as_int,
+    as_list,
+    text_in,
+    text_of,
+    text_or,
+    words_of,
+)
 from penstock.agents.opencode.errors import cause_of, failure, reason_of, retry
 from penstock.agents.opencode.inputs import (
     allowed_unasked,
@@ -182,7 +190,7 @@ class OpenCodeServer:
         handler = self._handlers.get(kind)
         if handler is not None:
             return handler(as_dict(reported.get("properties")))
-        return () if kind in REMOVED or kind.partition(".")[0] in SILENT else (Unknown(wire_type=kind or None),)
+        return () if kind in REMOVED or kind.partition(".")[0] in SILENT else (_unknown(kind, reported),)
 
     # --- our requests ----------------------------------------------------------------------------------
 
@@ -396,7 +404,7 @@ class OpenCodeServer:
                 return self._step_start(part, lane)
             case "step-finish":
                 return self._step_finish(part, lane)
-        return () if kind in SILENT_PARTS else (Unknown(wire_type=f"part {kind}", lane=lane),)
+        return () if kind in SILENT_PARTS else (Unknown(f"part {kind}", text_of(part.text) or None, lane),)
 
     def _text(self, kind: Kind, part: Part, time: Fields, lane: str | None) -> Sequence[Update]:
         if time.get("end") is not None:
@@ -406,7 +414,7 @@ class OpenCodeServer:
             return ()
         if part.id is not None:
             self._parts[part.id] = (kind, part.message_id)
-        text = text_of(part.text)
+        text = words_of(part.text)
         return (Text(kind, "snapshot", text, part.id, part.message_id, lane),) if text else ()
 
     def _step_start(self, part: Part, lane: str | None) -> Sequence[Update]:
@@ -471,3 +479,7 @@ class OpenCodeServer:
 
     def _lane(self, said: Fields) -> str | None:
         return self._lanes.get(self._of(said))
+
+
+def _unknown(kind: str, reported: Fields) -> Unknown:
+    return Unknown(kind or None, text_in(as_dict(reported.get("properties"))) or None)

@@ -17,11 +17,22 @@ from penstock.agents._causes import cause_of_sdk
 from penstock.agents._edits import path_of, proposed
 from penstock.agents._exit_status import split_status
 from penstock.agents._flags import granted, piped
-from penstock.agents._json import as_dict, as_float, as_int, as_list, media_label, object_of, text_of, text_or
+from penstock.agents._json import (
+    as_dict,
+    as_float,
+    as_int,
+    as_list,
+    media_label,
+    object_of,
+    text_of,
+    text_or,
+    words_of,
+)
 from penstock.agents._unknown import unknown
 from penstock.agents.pi.diff import hunks
 from penstock.core import diffs
 from penstock.core.bounded import BoundedDict
+from penstock.core.misfits import note
 from penstock.events import Change
 from penstock.updates import (
     BlockStart,
@@ -279,6 +290,8 @@ def _piece(event: MessageEvent | None) -> Sequence[Update]:
     if event is None:
         return ()
     kind, index = event.type, event.contentIndex
+    if index is None:
+        note("a part of a message without a number")
     if kind == "text_delta":
         return (Text("text", "delta", event.delta, index),)
     if kind == "thinking_delta":
@@ -347,9 +360,9 @@ def _whole(message: Message) -> Iterator[Update]:
     for index, block in enumerate(map(as_dict, as_list(message.content))):
         kind = block.get("type")
         if kind == "text":
-            yield Text("text", mode, text_of(block.get("text")), index)
+            yield Text("text", mode, words_of(block.get("text")), index)
         elif kind == "thinking":
-            yield Text("thinking", mode, text_of(block.get("thinking")), index)
+            yield Text("thinking", mode, words_of(block.get("thinking")), index)
             if block.get("redacted") is True:
                 yield Notice("redacted", "thinking that the provider hides")
         elif kind == "toolCall" and failed:

@@ -324,7 +324,9 @@ class Normalizer:
     def _unknown(self, update: up.Unknown, line: bytes) -> None:
         kind = update.wire_type or kind_name(line)
         self.health.count_unknown(kind)
-        self._places.note(kind, self._texts_so_far, self._results, waiting=self._calls.waiting)
+        is_own = update.lane is None and not self._outcome.is_repeated  # and not after the agent's own end
+        has_text = is_own and bool(update.text and update.text.strip())
+        self._places.note(kind, self._texts_so_far, self._results, waiting=self._calls.waiting, has_text=has_text)
         raw = excerpt(line, MAX_RAW_CHARS)
         self._emit(ev.Unknown, update.lane, raw=raw, wire_type=kind, text=update.text)
 

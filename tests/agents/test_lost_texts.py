@@ -1,0 +1,158 @@
+"""What a newer agent says in another way is not lost without a word, and its wire is not shown as text.
+
+Random changes of all recordings have found these: a kind with another name at the first or the last text, a text in an
+object, pieces without their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from penstock.core.health import Health
+from penstock.events import RunEnded
+from penstock.stream import Stream
+from penstock.testing.verify import verify
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+Line = dict[str, Any]
+
+
+def read(agent: str, lines: list[Any]) -> tuple[RunEnded, Health]:
+    """Read a run; return its end and its health."""
+    stream = Stream(agent)
+    events = [*stream.feed(msgspec.json.Encoder().encode_lines(lines)), *stream.close()]
+    assert verify(events) == []
+    end = events[-1]
+    assert isinstance(end, RunEnded)
+    return end, stream.health
+
+
+def changed(name: str, change: Callable[[list[Line]], None]) -> tuple[RunEnded, Health]:
+    """Read a recording after a change of its lines, without which it is healthy."""
+    folder = RECORDINGS / name
+    agent = msgspec.json.decode((folder / "expected.json").read_bytes())["agent"]
+    lines = msgspec.json.Decoder().decode_lines((folder / "input.ndjson").read_bytes())
+    assert not read(agent, lines)[1].warnings
+    change(lines)
+    return read(agent, lines)
+
+
+def put_first(before: list[Line], lines: list[Line]) -> None:
+    """Put lines before the others."""
+    lines[:0] = before
+
+
+def last(lines: list[Line], sign: Callable[[Line], bool]) -> Line:
+    """The last line with a sign."""
+    return next(line for line in reversed(lines) if sign(line))
+
+
+def says(line: Line) -> bool:
+    """Whether a line of codex is a text of the model."""
+    return bool(line.get("item", {}).get("type") == "agent_message")
+
+
+def chunk(line: Line) -> bool:
+    """Whether a line of ACP is a piece of text."""
+    return bool(line.get("params", {}).get("update", {}).get("sessionUpdate") == "agent_message_chunk")
+
+
+RENAMED: dict[str, tuple[str, Callable[[list[Line]], None]]] = {
+    "the last text of codex": ("codex/todo", lambda lines: last(lines, says).update(type="item.finished")),
+    "the first text of codex": ("codex/todo", lambda lines: next(filter(says, lines)).update(type="item.finished")),
+    "a method of ACP": ("acp/codex-text", lambda lines: next(filter(chunk, lines)).update(method="session/updated")),
+    "a kind of ACP": (
+        "acp/codex-text",
+        lambda lines: next(filter(chunk, lines))["params"]["update"].update(sessionUpdate="agent_text"),
+    ),
+    "a role of goose": (
+        "goose/toolerror",
+        lambda lines: last(lines, lambda it: it["type"] == "message")["message"].update(role="model"),
+    ),
+    "a kind of event of opencode": (
+        "opencode-server/text",
+        lambda lines: last(lines, lambda it: "FINAL" in str(it) or "delta" in str(it)).update(
+            event={"type": "message.text.added", "properties": {"part": {"text": "the end"}}}
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RENAMED)
+def test_a_text_of_an_unknown_kind_is_a_warning_at_any_place(name: str) -> None:
+    """Also if it is the first or the last text, which no known text is around."""
+    recording, change = RENAMED[name]
+    _, health = changed(recording, change)
+    assert len(health.warnings) == 1
+    assert [it.warns for it in health.drift] == [True]
+
+
+def test_a_text_of_an_unknown_kind_after_the_end_is_no_warning() -> None:
+    """Nor is a kind without a text, that of a sub-agent, or a report of the agent on itself."""
+    tip = {"type": "tip_of_the_day", "text": "Try another model."}
+    _, health = changed("claude-2.1.332/text", lambda lines: lines.append(tip))
+    assert [it.warns for it in health.drift] == [False]
+    _, health = changed("claude-2.1.332/text", lambda lines: lines.insert(0, {**tip, "text": " "}))
+    assert [it.warns for it in health.drift] == [False]
+    block = {"type": "assistant", "parent_tool_use_id": "t", "message": {"content": [{"type": "tip", "text": "Try."}]}}
+    report = {"type": "system", "subtype": "tip", "text": "Try another model."}
+    for line in (block, report):
+        _, health = changed("claude-2.1.332/text", partial(put_first, [line]))
+        assert [it.warns for it in health.drift] == [False]
+
+
+def value(text: Any) -> dict[str, Any]:
+    """A text in an object that no reader knows."""
+    return {"value": text}
+
+
+OBJECTS: dict[str, list[Any]] = {
+    "gemini": [{"type": "message", "role": "assistant", "content": value("Hello"), "delta": True}],
+    "codex": [{"type": "item.completed", "item": {"id": "i", "type": "agent_message", "text": value("Hello")}}],
+    "opencode": [{"type": "text", "sessionID": "s", "part": {"type": "text", "text": value("Hello"), "time": {}}}],
+    "claude": [
+        {"type": "assistant", "message": {"id": "m", "content": [{"type": "text", "text": value("Hello")}]}},
+    ],
+    "pi": [
+        {"type": "message_end", "message": {"role": "assistant", "content": [{"type": "text", "text": value("Hello")}]}}
+    ],
+    "kimi": [{"role": "assistant", "content": value("Hello")}],
+    "goose": [
+        {"type": "message", "message": {"role": "assistant", "content": [{"type": "text", "text": value("Hello")}]}}
+    ],
+}
+
+
+@pytest.mark.parametrize("agent", OBJECTS)
+def test_a_text_in_another_form_is_not_shown_as_json(agent: str) -> None:
+    """It is left out, and a misfit; the same with a value that is no text at all."""
+    lines = OBJECTS[agent]
+    for given in (lines, msgspec.json.decode(msgspec.json.encode(lines).replace(b'{"value":"Hello"}', b"true"))):
+        end, health = read(agent, given)
+        assert end.reply == ""
+        assert health.misfits
+        assert health.warnings
+
+
+def without(name: str, key: str) -> Callable[[list[Line]], None]:
+    """Remove a field of the objects of this name."""
+
+    def change(lines: list[Line]) -> None:
+        for line in lines:
+            line.get(name, {}).pop(key, None)
+
+    return change
+
+
+def test_parts_without_their_number_are_misfits() -> None:
+    """The whole message that follows cannot be told from another one."""
+    _, health = changed("pi/thinking", without("assistantMessageEvent", "contentIndex"))
+    assert "a part of a message without a number" in health.misfits
+    _, health = changed("codex-server/text", without("params", "itemId"))
+    assert "a piece of text without an id" in health.misfits
