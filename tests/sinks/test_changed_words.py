@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,6 +16,9 @@ from penstock.sinks.text.changed_words import MAX_COMPARED_CHARS, changed_words
 from penstock.sinks.text.edits import Paths, diffs
 from penstock.sinks.text.styles import COLOURS, PLAIN, painted
 
+CASES = json.loads((Path(__file__).parents[1] / "page/unit/changed_words.json").read_text("utf-8"))
+"""Lines whose changed words are in brackets, and diffs in which none are marked. The page has the same cases."""
+LONG = "word " * MAX_COMPARED_CHARS
 SGR = re.compile(r"\x1b\[[\d;]*m")
 WORDS = ["a", "bc", "word", " ", "  ", "(", ",", "é", "e\u0301", "漢字", "👍🏽", "\x1b[31m", "\t", "\r"]
 LINES = st.lists(
@@ -31,38 +36,14 @@ def marked(*lines: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("return total / [len](items)", "return total / [max](items)"),
-        ("for [item] in items: use([item])", "for [thing] in items: use([thing])"),
-        ("call(first, second)", "call(first, second[, third=True])"),
-        ("a line with a word[ more]", "a line with a word"),
-        ("[    ]return the_value", "[        ]return the_value"),
-        ("the end[ ]", "the end"),
-        ("price is [5] €", "price is [15] €"),
-        ("die Straße ist [schön] heute", "die Straße ist [schon] heute"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new"), CASES["changed"])
 def test_changed_words_are_marked(old: str, new: str) -> None:
     """In both lines, and only they."""
     lines = [sign + line.replace("[", "").replace("]", "") for sign, line in (("-", old), ("+", new))]
     assert marked(*lines) == [f"-{old}", f"+{new}"]
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ["-one thing", "+quite another sentence"],
-        ["-the same words here", "-two", "+the other words here"],
-        ["-the same words here", " between", "+the other words here"],
-        ["+the other words here", "-the same words here"],
-        ["-", "+"],
-        ["-x", "+y"],
-        ["-" + "word " * MAX_COMPARED_CHARS, "+" + "word " * MAX_COMPARED_CHARS + "more"],
-        [],
-    ],
-)
+@pytest.mark.parametrize("lines", [*CASES["unchanged"], [f"-{LONG}", f"+{LONG}more"]])
 def test_other_lines_have_no_marks(lines: list[str]) -> None:
     """Lines with little in common, of blocks of different sizes, that do not follow each other, and very long ones."""
     assert changed_words(lines) == {}

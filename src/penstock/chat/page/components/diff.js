@@ -1,8 +1,8 @@
 // What an edit changes: each file with its lines, those added and removed marked by sign and colour.
 
 import { changeTitle, countsOf, linesOf } from "../text/diff.js";
-import { exact, oneLine, plural } from "../text/format.js";
-import { html, useState } from "./ui.js";
+import { below, exact, oneLine, plural } from "../text/format.js";
+import { html, useEffect, useState } from "./ui.js";
 
 /** @import { DiffLine } from "../text/diff.js" */
 
@@ -30,14 +30,14 @@ export function Diffs({ changes, more = 0, directory, unlined = UNLINED }) {
 function Diff({ change, directory, unlined }) {
   const [isOpen, setOpen] = useState(false);
   const lines = linesOf(change.diff);
-  const shown = isOpen ? lines : lines.slice(0, FOLDED_LINES);
+  const shown = isOpen ? lines.length : FOLDED_LINES;
   const title = changeTitle(change, directory);
-  return html`<figure class="diff" data-change=${change.kind}>
+  return html`<figure class="diff" data-change=${change.kind} data-path=${oneLine(below(change.to ?? change.path, directory))}>
     <figcaption>
       <bdi class="diff-title" title=${oneLine(change.path)}>${exact(title)}</bdi>
       <span class="diff-counts">${countsOf(change)}</span>
     </figcaption>
-    ${lines.length > 0 && html`<${Lines} lines=${shown} label=${title} />`}
+    ${lines.length > 0 && html`<${Lines} lines=${lines} shown=${shown} label=${title} />`}
     ${
       lines.length > FOLDED_LINES &&
       html`<button type="button" class="quiet" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>
@@ -49,18 +49,42 @@ function Diff({ change, directory, unlined }) {
   </figure>`;
 }
 
-/** @param {{ lines: DiffLine[], label: string }} props */
-function Lines({ lines, label }) {
-  const row = (/** @type {DiffLine} */ { kind, text, number }) =>
+const part = (/** @type {import("../text/changed-words.js").Part} */ { isChanged, text }) =>
+  isChanged ? html`<mark>${exact(text)}</mark>` : exact(text);
+
+/** @type {typeof import("../text/changed-words.js").changedWords | null} Loaded with the first diff, which is there before. */
+let changedWords = null;
+
+/**
+ * @param {DiffLine[]} lines
+ * @param {number} shown
+ */
+function useChangedWords(lines, shown) {
+  const [, setLoaded] = useState(changedWords !== null);
+  useEffect(() => {
+    if (changedWords) return;
+    const keep = (/** @type {typeof import("../text/changed-words.js")} */ loaded) => {
+      changedWords = loaded.changedWords;
+      setLoaded(true);
+    };
+    import("../text/changed-words.js").then(keep, () => {}); // without it a diff has no such marks
+  }, []);
+  return changedWords?.(lines, shown);
+}
+
+/** @param {{ lines: DiffLine[], shown: number, label: string }} props  `shown`: how many of the lines. */
+function Lines({ lines, shown, label }) {
+  const words = useChangedWords(lines, shown);
+  const row = (/** @type {DiffLine} */ { kind, text, number }, /** @type {number} */ i) =>
     html`<tr data-line=${kind}>
       <td class="diff-number" data-number=${number}></td>
       <td class="diff-sign">${MARKS[kind]}</td>
-      <td class="diff-text" dir="auto">${exact(text)}</td>
+      <td class="diff-text" dir="auto">${words?.get(i)?.map(part) ?? exact(text)}</td>
     </tr>`;
   return html`<div class="diff-lines" tabindex="0" role="group" aria-label=${label}>
     <table role="presentation">
       <tbody>
-        ${lines.map(row)}
+        ${lines.slice(0, shown).map(row)}
       </tbody>
     </table>
   </div>`;
