@@ -176,6 +176,39 @@ def test_what_turns_changed_is_beside_the_thread(workshop: Callable[..., Thread]
     expect(row).to_be_focused()
 
 
+SELECT = """([first, last]) => getSelection().setBaseAndExtent(
+    document.querySelector(first).firstChild, 0, document.querySelector(last).firstChild, 3)"""
+
+
+def test_what_is_selected_is_quoted(workshop: Callable[..., Thread]) -> None:
+    """Lines of a diff go into the message with their place, in a fence; of a reply, what is selected."""
+    thread = workshop("qwen")
+    page, quote = thread.page, thread.page.get_by_role("button", name="Quote", exact=True)
+    thread.server.ask("PATCH", f"/api/chats/{thread.chat}", {"allow": "edits"})
+    thread.ask("edit")
+    thread.composer.fill("Why?")
+    thread.turn(1).locator(".changed button").press("Enter")
+    line = "tr:nth-child({}) .diff-text"
+    expect(page.locator(line.format(3))).to_be_visible()
+    page.evaluate(SELECT, [line.format(2), line.format(3)])
+    expect(quote).to_be_in_viewport(ratio=1)
+    page.keyboard.press("q")
+    expect(thread.composer).to_have_value(f"Why?\n\n`README.md`\n\n```diff\n-old line\n+{HOSTILE}\n```\n\n")
+    expect(thread.composer).to_be_focused()
+    expect(quote).to_have_count(0)
+    expect(page.locator(".side-pane")).to_have_count(0)  # it was over the field
+
+    page.set_viewport_size({"width": NARROW["width"], "height": NARROW["height"]})
+    thread.composer.fill("")
+    page.evaluate(SELECT, [".reply p", ".reply p"])
+    expect(quote).to_be_in_viewport(ratio=1)
+    quote.press("Enter")
+    expect(thread.composer).to_have_value("> The\n\n")
+    page.evaluate(SELECT, [".prompt", ".reply p"])  # what is said and what is replied are not one text
+    page.wait_for_function("() => !getSelection().isCollapsed")
+    expect(quote).to_have_count(0)
+
+
 def test_what_git_found_is_apart(at: Callable[..., Thread], own_server: Callable[..., Server]) -> None:
     """Changes whose author is not known are counted and shown apart from those of the agent, as text, with no undo."""
     server = own_server(config=cast.workshop)

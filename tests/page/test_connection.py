@@ -13,7 +13,7 @@ from chatpage.device import CUT, Device
 from chatpage.proxy import Proxy
 from chatpage.server import Server
 from chatpage.thread import PATIENCE, Thread
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 Open = Callable[..., Thread]
 MIDDLE = "CJK"
@@ -194,6 +194,53 @@ def test_an_answer_that_is_lost_makes_no_second_turn(
             break
         thread.page.wait_for_timeout(100)
     assert [turn["prompt"] for turn in server.turns(chat)] == ["once, please", "and another"]
+
+
+def test_a_stop_waits_for_the_line(
+    server: Server, devices: Callable[..., Device], proxies: Callable[[Server], Proxy]
+) -> None:
+    """Stop without a line says that it waits, and stops the turn that was seen once the line is back."""
+    proxy, device = proxies(server), devices()
+    device.allow(CUT)
+    server.gate.unlink(missing_ok=True)
+    thread = Thread(device, server, base=proxy.url).enter(server.chat("halfway"))
+    thread.say("speak")
+    thread.writes(1, MIDDLE)
+    proxy.fall()
+    thread.composer.press("Escape")
+    note = thread.page.get_by_text("The turn is stopped once the server can be reached.")
+    expect(note).to_be_visible()
+    assert [turn["state"] for turn in server.turns(thread.chat)] == ["running"]
+    proxy.rise()
+    thread.ended(1, "cancelled")
+    expect(note).to_have_count(0)
+
+
+def test_a_first_message_whose_answer_is_lost_makes_one_chat(
+    own_server: Callable[..., Server], devices: Callable[..., Device]
+) -> None:
+    """A chat that was made, and whose answer did not come, is the one that the second press opens."""
+    server, device = own_server(), devices()
+    device.allow(CUT, "status of 409")
+    thread = Thread(device, server).enter()
+    page = thread.page
+
+    def lose(route: Route) -> None:
+        route.fetch()
+        route.abort()
+
+    page.route("**/api/chats", lose, times=1)
+    page.get_by_label("Agent").select_option("quick")
+    thread.say("once, please")
+    thread.confirm()
+    expect(page.locator(".start .wrong")).to_contain_text("Penstock is not running")
+    expect(thread.composer).to_have_value("once, please")
+    thread.composer.press("Enter")
+    page.wait_for_url("**/chats/*")
+    thread.ended(1)
+    (chat,) = server.ask("GET", "/api/chats")["chats"]
+    assert page.url.endswith(chat["id"])
+    assert [turn["prompt"] for turn in server.turns(chat["id"])] == ["once, please"]
 
 
 def test_the_browser_knows_that_it_is_offline(

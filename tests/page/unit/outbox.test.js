@@ -124,3 +124,62 @@ test("a message that is taken back, or whose chat is gone, is not sent any more"
   for (let n = 0; n < 5; n++) await settle();
   assert.equal(sent.length, length);
 });
+
+test("a stop is sent until the server has it, for its turn alone, and says meanwhile that it waits", async () => {
+  const [sent, frames] = [[], []];
+  const answers = [status(0), status(503), status(0), { turns: [4] }];
+  const stop = async (...asked) => {
+    sent.push(asked);
+    const answer = answers.shift();
+    if (answer instanceof Error) throw answer;
+    return answer;
+  };
+  const box = new Outbox({ stop, wait: settle, write: () => {}, read: () => "" });
+  box.watch("c", (frame) => frames.push(frame));
+  const first = box.stop("c", 4);
+  box.stop("c", 4); // a second press
+  await first;
+  assert.deepEqual(
+    sent,
+    Array.from({ length: 4 }, () => ["c", 4]),
+  );
+  const waits = { type: "local_stopping", stopping: { turn: 4 } };
+  assert.deepEqual(frames, [waits, waits, waits, { type: "local_stopping", stopping: null }]);
+});
+
+test("a stop that the server rejects is not tried again, and says why; one of a chat that is gone ends", async () => {
+  const [sent, frames] = [[], []];
+  let answer = status(404);
+  const stop = async (...asked) => {
+    sent.push(asked);
+    throw answer;
+  };
+  const box = new Outbox({ stop, wait: settle, write: () => {}, read: () => "" });
+  box.watch("c", (frame) => frames.push(frame));
+  await box.stop("c", 4);
+  assert.deepEqual(frames, [{ type: "local_stopping", stopping: { turn: 4, why: "Answer 404." } }]);
+  answer = status(0);
+  const second = box.stop("c", 5);
+  await settle();
+  box.forget("c");
+  await second;
+  assert.deepEqual(sent[0], ["c", 4]);
+  assert.deepEqual(new Set(sent.slice(1).map(String)), new Set(["c,5"]));
+});
+
+test("a stop of the next turn takes the place of one that still waits", async () => {
+  const sent = [];
+  let isUp = false;
+  const stop = async (_, turn) => {
+    sent.push(turn);
+    if (!isUp) throw status(0);
+  };
+  const box = new Outbox({ stop, wait: settle, write: () => {}, read: () => "" });
+  const first = box.stop("c", 4);
+  await settle();
+  isUp = true;
+  const second = box.stop("c", 5);
+  await Promise.all([first, second]);
+  assert.equal(sent[0], 4);
+  assert.deepEqual(sent.slice(sent.indexOf(5)), [5]);
+});

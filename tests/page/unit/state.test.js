@@ -10,7 +10,7 @@ import { windowTitle } from "../../../src/penstock/chat/page/state/attention.js"
 import { goToNeighbour, routeOf } from "../../../src/penstock/chat/page/state/router.js";
 import { begin, signIn, signOut } from "../../../src/penstock/chat/page/state/session.js";
 import { write } from "../../../src/penstock/chat/page/state/storage.js";
-import { state } from "../../../src/penstock/chat/page/state/store.js";
+import { attempt, state } from "../../../src/penstock/chat/page/state/store.js";
 import { isUnread } from "../../../src/penstock/chat/page/state/unread.js";
 
 const chat = (id, more = {}) => ({ id, title: id, turns: 1, state: "idle", asks: false, used_at: 1, ...more });
@@ -92,6 +92,17 @@ test("signing out takes the chats off the page", async () => {
   await signOut({ everywhere: true });
   assert.deepEqual(requests.at(-1).body, { everywhere: true });
   assert.deepEqual([state.signedIn, state.chats], [false, null]);
+});
+
+test("what is chosen from a menu says why it was not done, until something else is", async () => {
+  await begin();
+  answers.set("POST /api/logout", () => new TypeError("fetch failed"));
+  await attempt(signOut);
+  assert.match(state.notice, /^Penstock is not running/);
+  assert.equal(state.signedIn, true);
+  answers.set("POST /api/logout", () => 204);
+  await attempt(signOut);
+  assert.deepEqual([state.notice, state.signedIn], ["", false]);
 });
 
 test("addresses lead to their pages", () => {
@@ -188,6 +199,33 @@ test("a directory that is not trusted gets no chat", async () => {
   assert.deepEqual([paths(), state.dialog], [[], null]);
 });
 
+test("a chat whose answer was lost is the same chat when it is asked for again, and no other one", async () => {
+  await begin();
+  await settle();
+  state.workspaces = { roots: [{ path: "/shop", trusted: true }], recent: [] };
+  answers.set("POST /api/chats", () => new TypeError("fetch failed"));
+  const asked = () => requests.filter((it) => it.method === "POST" && it.path === "/api/chats").map((it) => it.body);
+  const start = (agent) => startChat({ agent, cwd: "/shop" }, "hello");
+  await assert.rejects(start("x"), /Penstock is not running/);
+  await assert.rejects(start("y"), /Penstock is not running/);
+  await assert.rejects(start("y"), /Penstock is not running/);
+  const [first, second, third] = asked();
+  assert.match(first.id, /^[0-9a-f]{32}$/);
+  assert.notEqual(first.id, second.id);
+  assert.deepEqual(second, third);
+
+  answers.set("POST /api/chats", () => failure(409, { code: "conflict", detail: "there is a chat with this id" }));
+  answers.set(`GET /api/chats/${third.id}`, () => chat(third.id, { used_at: 3 }));
+  answers.set(`POST /api/chats/${third.id}/turns`, () => ({ turn: 1 }));
+  assert.equal(await start("y"), true);
+  await settle();
+  assert.equal(location.pathname, `/chats/${third.id}`);
+  assert.ok(paths().includes(`POST /api/chats/${third.id}/turns`));
+
+  await assert.rejects(start("y"), /There is a chat with this id/); // another chat, which another person has by its id
+  assert.notEqual(asked().at(-1).id, third.id);
+});
+
 test("a directory of another machine is trusted there, and the chat is made there", async () => {
   const about = { version: "1", default_agent: "x", allow: [], max_prompt_bytes: 100, node: "a" };
   const roots = { version: "1", roots: ["/shop"], agents: ["x"], slots: 4 };
@@ -205,7 +243,7 @@ test("a directory of another machine is trusted there, and the chat is made ther
   const bodies = requests.filter(({ method }) => method === "POST").map(({ body }) => body);
   assert.deepEqual(bodies, [
     { path: "/shop", home: "oslo" },
-    { agent: "x", cwd: "/shop", home: "oslo" },
+    { agent: "x", cwd: "/shop", home: "oslo", id: bodies[1].id },
   ]);
 });
 

@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import "./browser.mjs";
 import { state } from "../../../src/penstock/chat/page/state/store.js";
-import { isUnread, markSeen, markThreadSeen } from "../../../src/penstock/chat/page/state/unread.js";
+import { isUnread, listenForSeen, markSeen, markThreadSeen } from "../../../src/penstock/chat/page/state/unread.js";
 
 const NAME = "penstock.seen";
 const chat = (number, more = {}) => ({ id: `c${number}`, turns: 1, state: "idle", used_at: 100_000 - number, ...more });
@@ -52,6 +52,32 @@ test("of 10,000 chats few are noted, and each that goes on is unread until it is
   show([...left]);
   assert.deepEqual(left.filter(isUnread), []);
   assert.ok(text().length < 40_000);
+});
+
+test("what another tab has noted counts here at once, and is kept; what is noted here is never taken back by it", () => {
+  state.route = { page: "home" };
+  const chats = [chat(1, { turns: 3 }), chat(2, { turns: 3 })];
+  window.localStorage.clear();
+  show(chats, true);
+  show([chat(1, { turns: 4, used_at: 400_000 }), chat(2, { turns: 4, used_at: 400_001 })]);
+  assert.deepEqual(state.chats.map(isUnread), [true, true]);
+  listenForSeen();
+  const seen = (turns) => JSON.stringify({ since: 0, chats: { c1: { turns, idle: true } } });
+  const tell = (newText) => {
+    window.localStorage.setItem(NAME, newText);
+    window.dispatchEvent(Object.assign(new Event("storage"), { key: NAME }));
+  };
+  tell(seen(4)); // c2 is the first in the list
+  assert.deepEqual(state.chats.map(isUnread), [true, false]);
+  state.route = { page: "chat", id: "c2" };
+  markThreadSeen("c2", { turns: [{ turn: 4, state: "completed" }] });
+  state.route = { page: "home" };
+  tell(seen(3)); // of a tab that lags behind
+  assert.deepEqual(state.chats.map(isUnread), [false, false]);
+  markSeen();
+  assert.deepEqual(JSON.parse(text()).chats.c1, { turns: 4, idle: true });
+  tell("of no page");
+  assert.deepEqual(state.chats.map(isUnread), [false, false]);
 });
 
 test("nothing is written while nothing changes: another tab may have noted more", () => {

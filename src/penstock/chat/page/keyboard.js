@@ -1,14 +1,15 @@
-// The keys of the page; `SHORTCUTS` in text/copy.js is the list that a person sees.
+// The keys of the page, and what is selected; text/shortcuts.js is the list that a person sees.
 
 import { LATEST } from "./components/scroll.js";
 import { composerField } from "./components/ui.js";
-import { api } from "./net/api.js";
+import { outbox } from "./net/outbox.js";
+import { chooseAnswer } from "./state/answering.js";
+import { closePane, shownBeside } from "./state/files.js";
 import { isReader } from "./state/people.js";
 import { running } from "./state/reducer.js";
 import { go, goToNeighbour } from "./state/router.js";
 import { endSelecting, startSelecting } from "./state/selection.js";
 import { openDialog, set, state } from "./state/store.js";
-import { chooseAnswer } from "./views/question.js";
 
 /** @type {Record<string, () => void>} With Alt, by the place of the key. */
 const WITH_ALT = {
@@ -26,6 +27,7 @@ const PLAIN = {
   "?": () => openDialog({ kind: "help" }),
   "/": () => focusComposer(),
   x: () => selectFocused(),
+  q: () => document.querySelector(/** @type {"button"} */ (".quote"))?.click(),
   F2: () => document.querySelector(/** @type {"button"} */ (".head h1 button"))?.click(),
 };
 
@@ -36,6 +38,24 @@ export function listenForClicks() {
   });
   const forget = () => document.querySelector(".thread[data-clicked]")?.removeAttribute("data-clicked");
   document.addEventListener("keydown", ({ key }) => key === "Tab" && forget(), { capture: true });
+}
+
+const SETTLED_MS = 150; // while somebody drags, nothing appears
+
+/** Note whether text of a chat is selected: what quotes it is loaded then. */
+export function listenForSelections() {
+  /** @type {Timer} */
+  let timer;
+  const note = () => {
+    const node = getSelection()?.isCollapsed === false ? getSelection()?.anchorNode : null;
+    const element = node instanceof Element ? node : node?.parentElement;
+    const hasSelection = Boolean(element?.closest(".thread, .side-pane"));
+    if (hasSelection !== state.hasSelection) set({ hasSelection });
+  };
+  document.addEventListener("selectionchange", () => {
+    clearTimeout(timer);
+    timer = setTimeout(note, SETTLED_MS);
+  });
 }
 
 export function listenForKeys() {
@@ -76,7 +96,7 @@ function selectFocused() {
   });
 }
 
-/** End selecting, close the list of chats on a narrow screen, or stop the agent. */
+/** End selecting, close the list of chats on a narrow screen, stop the agent, or close what is beside the thread. */
 function escape() {
   if (state.selection) {
     endSelecting();
@@ -87,7 +107,8 @@ function escape() {
     return;
   }
   const turn = state.route.page === "chat" && state.session && running(state.session.chat);
-  if (turn && state.session) api.stop(state.session.id, turn.turn).catch(() => {});
+  if (turn && state.session) outbox.stop(state.session.id, turn.turn);
+  else if (shownBeside()) closePane();
 }
 
 function focusComposer() {

@@ -2,7 +2,7 @@
 
 import { listenForDrops } from "./components/files.js";
 import { html, render } from "./components/ui.js";
-import { listenForClicks, listenForKeys } from "./keyboard.js";
+import { listenForClicks, listenForKeys, listenForSelections } from "./keyboard.js";
 import { go } from "./state/router.js";
 import { begin } from "./state/session.js";
 import { set } from "./state/store.js";
@@ -29,5 +29,6 @@ document.addEventListener("click", followLink);
 listenForClicks();
 listenForDrops();
 listenForKeys();
+listenForSelections();
 render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("app")));
 begin();

@@ -121,6 +121,8 @@ export class StickToEnd {
   #resized() {
     if (this.pinned) this.#follow();
     else if (this.#place) this.#return();
+    else if (this.#scroller.scrollHeight <= this.#scroller.clientHeight)
+      this.pin(); // all is seen, and so the end is
     else this.#measure();
   }
 

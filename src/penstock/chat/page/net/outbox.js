@@ -1,4 +1,5 @@
 // Messages on their way: each is sent until the server has it, however long the connection is lost, and over a reload.
+// And stops of turns, over a reload not.
 
 import { read, write } from "../state/storage.js";
 import { api, messageOf, statusOf } from "./api.js";
@@ -26,7 +27,10 @@ export class Outbox {
   #watchers = new Map();
   /** @type {Set<() => void>} */
   #sleepers = new Set();
+  /** @type {Map<string, number>} The turn of a chat that is being stopped. */
+  #stops = new Map();
   #prompt;
+  #stop;
   #write;
   #wait;
 
@@ -35,12 +39,14 @@ export class Outbox {
    *
    * @param {object} [parts]
    * @param {typeof api.prompt} [parts.prompt]
+   * @param {typeof api.stop} [parts.stop]
    * @param {(name: string) => string} [parts.read]
    * @param {(name: string, text: string) => void} [parts.write]
    * @param {(ms: number, sleepers: Set<() => void>) => Promise<void>} [parts.wait]
    */
-  constructor({ prompt = api.prompt, read: stored = read, write: store = write, wait = sleep } = {}) {
+  constructor({ prompt = api.prompt, stop = api.stop, read: stored = read, write: store = write, wait = sleep } = {}) {
     this.#prompt = prompt;
+    this.#stop = stop;
     this.#write = store;
     this.#wait = wait;
     const items = JSON.parse(stored(NAME) || "[]");
@@ -95,6 +101,41 @@ export class Outbox {
   }
 
   /**
+   * Stop a turn as soon as the server can be reached. It is this turn that is stopped, and no other one that runs by then.
+   *
+   * @param {string} chat
+   * @param {number} turn
+   */
+  async stop(chat, turn) {
+    this.wake();
+    if (this.#stops.get(chat) === turn) return; // it is tried until the server has answered
+    this.#stops.set(chat, turn);
+    const isWanted = () => this.#stops.get(chat) === turn;
+    const report = (/** @type {import("../state/reducer.js").Stopping | null} */ stopping) =>
+      this.#watchers.get(chat)?.({ type: "local_stopping", stopping });
+    for (let tries = 0; isWanted(); tries++) {
+      try {
+        await this.#stop(chat, turn);
+        if (isWanted()) report(null);
+        this.#endStop(chat, turn);
+      } catch (error) {
+        if (!isWanted()) return;
+        report(isTransient(error) ? { turn } : { turn, why: messageOf(error) });
+        if (isTransient(error)) await this.#wait(pause(tries), this.#sleepers);
+        else this.#endStop(chat, turn);
+      }
+    }
+  }
+
+  /**
+   * @param {string} chat
+   * @param {number} turn
+   */
+  #endStop(chat, turn) {
+    if (this.#stops.get(chat) === turn) this.#stops.delete(chat);
+  }
+
+  /**
    * Forget a message.
    *
    * @param {string} key
@@ -110,6 +151,7 @@ export class Outbox {
    * @param {string} chat
    */
   forget(chat) {
+    this.#stops.delete(chat);
     this.#items = this.#items.filter((it) => it.chat !== chat);
     this.#changed(chat);
   }
@@ -131,9 +173,8 @@ export class Outbox {
         tries = 0;
         this.#remove(item, { type: "local_accepted", key: item.key, turn });
       } catch (error) {
-        const status = statusOf(error);
-        if (status === UNAUTHORIZED) break;
-        if (status !== undefined && TRANSIENT.has(status)) await this.#retryLater(chat, tries++);
+        if (statusOf(error) === UNAUTHORIZED) break;
+        if (isTransient(error)) await this.#retryLater(chat, tries++);
         else this.#fail(item, messageOf(error));
       }
     }
@@ -186,6 +227,12 @@ export class Outbox {
     this.#write(NAME, this.#items.length ? JSON.stringify(this.#items) : "");
     if (frame) this.#watchers.get(chat)?.(frame);
   }
+}
+
+/** Whether a request is to be made again. @param {unknown} error */
+function isTransient(error) {
+  const status = statusOf(error);
+  return status !== undefined && TRANSIENT.has(status);
 }
 
 /**

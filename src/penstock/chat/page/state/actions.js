@@ -13,6 +13,8 @@ import { closeDialog, openDialog, state } from "./store.js";
 import { notKeptText } from "../text/copy.js";
 
 const NOT_FOUND = 404;
+const CONFLICT = 409;
+const SERVER_ERROR = 500;
 
 export const LAST = "penstock.last"; // what was chosen for the last new chat
 
@@ -33,17 +35,46 @@ export async function startChat(chat, text, items = []) {
   if (place && !place.trusted && !(await trust(chat.cwd, chat.home))) return false;
   let made;
   try {
-    made = await api.create(chat);
+    made = await create(chat);
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== "untrusted_directory") throw error;
     if (!(await trust(chat.cwd, chat.home))) return false;
-    made = await api.create(chat);
+    made = await create(chat);
   }
   const files = await withFiles(made.id, items);
   putChat(made);
   go(chatPath(made.id));
   if (text || files.length) outbox.send(made.id, newKey(), text, undefined, files);
   return true;
+}
+
+/** @type {{ chat: string, id: string } | null} The chat that was asked for last, if no answer came: it may be there. */
+let unanswered = null;
+
+/**
+ * Make a chat: one, even if the answer is lost and the person asks for the same chat again.
+ *
+ * @param {Api.NewChat} chat
+ */
+async function create(chat) {
+  const wanted = JSON.stringify(chat);
+  const id = unanswered?.chat === wanted ? unanswered.id : newKey();
+  const isAgain = unanswered?.id === id;
+  unanswered = { chat: wanted, id };
+  try {
+    const made = await api.create({ ...chat, id }).catch(async (error) => {
+      const isThere = isAgain && statusOf(error) === CONFLICT; // the answer was lost, and not the request
+      const found = isThere && (await api.chat(id).catch(() => null));
+      if (!found) throw error;
+      return found;
+    });
+    unanswered = null;
+    return made;
+  } catch (error) {
+    const status = statusOf(error);
+    if (status !== OFFLINE && (status ?? 0) < SERVER_ERROR) unanswered = null;
+    throw error;
+  }
 }
 
 /**

@@ -2,20 +2,10 @@
 // it there. See sw.js for what is shown.
 
 import { api } from "../net/api.js";
-import { read, write } from "./storage.js";
+import { notePushedFor } from "./called.js";
 import { set } from "./store.js";
 
-/** @typedef {"asks" | "ended"} Occasion */
-
-const CHOICE = "penstock.push"; // the occasions, with commas between; "" for none
 const WORKER = "/sw.js";
-
-/** Whether this browser can be called: over https or on this machine, and on an iPhone if the page is installed. */
-export const canPush = () => Boolean(navigator.serviceWorker) && "PushManager" in window && "Notification" in window;
-
-/** The occasions for which this browser is called. */
-export const pushedFor = () =>
-  /** @type {Occasion[]} */ (read(CHOICE, "localStorage").split(",")).filter((it) => it === "asks" || it === "ended");
 
 /** The worker's address, as the page's policy wants it. */
 function workerUrl() {
@@ -26,7 +16,8 @@ function workerUrl() {
 /** @type {any} */
 let policy;
 
-async function registered() {
+/** The service worker of the page, which also shows what is there without a connection. */
+export async function register() {
   await navigator.serviceWorker.register(workerUrl(), { scope: "/" });
   return navigator.serviceWorker.ready;
 }
@@ -34,7 +25,7 @@ async function registered() {
 /**
  * Be called for these occasions from now on, or no more. A person has to be at the page: the browser may ask.
  *
- * @param {Occasion[]} on
+ * @param {import("./called.js").Occasion[]} on
  */
 export async function setPushedFor(on) {
   if (on.length) {
@@ -47,17 +38,17 @@ export async function setPushedFor(on) {
     await subscription?.unsubscribe();
     await api.endPush();
   }
-  write(CHOICE, on.join(","), "localStorage");
+  notePushedFor(on);
   set({});
 }
 
 /**
  * Tell the server where this browser is called; one that is called already keeps its address.
  *
- * @param {Occasion[]} on
+ * @param {import("./called.js").Occasion[]} on
  */
-async function subscribe(on) {
-  const registration = await registered();
+export async function subscribe(on) {
+  const registration = await register();
   const { key } = await api.pushKey();
   const applicationServerKey = bytesOf(key);
   let subscription = await registration.pushManager.getSubscription();
@@ -68,34 +59,6 @@ async function subscribe(on) {
   subscription ??= await registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey });
   const { endpoint = "", keys = {} } = subscription.toJSON();
   await api.push({ endpoint, p256dh: keys.p256dh ?? "", auth: keys.auth ?? "", on });
-}
-
-/** After signing in: the server may have forgotten this browser, or it has got another address. */
-export async function renewPush() {
-  const isInstalled = window.matchMedia?.("(display-mode: standalone)").matches ?? false;
-  if (!canPush()) return;
-  try {
-    if (pushedFor().length && Notification.permission === "granted") await subscribe(pushedFor());
-    else if (isInstalled) await registered();
-  } catch {
-    // The switch says what is so, and the next start tries again.
-  }
-}
-
-/** After signing out: whoever signs in next decides anew. */
-export function forgetPush() {
-  write(CHOICE, "", "localStorage");
-}
-
-/**
- * Open what a person clicked in a call.
- *
- * @param {(path: string) => void} go
- */
-export function listenForCalls(go) {
-  navigator.serviceWorker?.addEventListener("message", ({ data }) => {
-    if (typeof data?.open === "string" && data.open.startsWith("/")) go(data.open);
-  });
 }
 
 /** @param {string} text  In base64url. */

@@ -25,12 +25,15 @@
  * @property {Api.StoreChanged | null} unkept  Why the server cannot keep anything now; null if it can.
  * @property {boolean} broken  A frame did not fit, and only a new snapshot helps.
  * @property {Unsent[]} unsent
+ * @property {Stopping | null} stopping  A stop that the server does not have yet.
  * @property {Api.RunView | null} run  The document or loop whose turns these are; null if they are of a chat.
  * @property {Api.LoopView | null} loop
+ * @typedef {{ turn: number, why?: string }} Stopping  It waits for the connection, or the server did not do it.
  * @typedef {{ type: "local_sending", key: string, text: string, attachments?: Api.AttachedFile[] }
  *   | { type: "local_accepted", key: string, turn: number }
  *   | { type: "local_waiting" | "local_dropped", key: string }
  *   | { type: "local_failed", key: string, why: string }
+ *   | { type: "local_stopping", stopping: Stopping | null }
  *   | { type: "local_earlier", turns: TurnData[], earlier: boolean }} LocalFrame
  *   A frame of the page's own.
  */
@@ -45,6 +48,7 @@ export const EMPTY = Object.freeze({
   unkept: null,
   broken: false,
   unsent: [],
+  stopping: null,
   run: null,
   loop: null,
 });
@@ -84,6 +88,8 @@ export function reduce(chat, frame) {
       return changeUnsent(chat, frame.key, { state: "failed", why: frame.why });
     case "local_dropped":
       return { ...chat, unsent: chat.unsent.filter((it) => it.key !== frame.key) };
+    case "local_stopping":
+      return { ...chat, stopping: frame.stopping };
     case "local_earlier":
       return earlier(chat, frame);
     default:
@@ -190,8 +196,8 @@ function snapshot(chat, { number, turns, earlier = false }) {
   const last = Math.max(0, ...known.map((turn) => turn.turn));
   // What was accepted is in the snapshot, or was removed since.
   const unsent = chat.unsent.filter((it) => !keys.has(it.key) && !(it.turn && it.turn <= last));
-  const { unkept, run, loop } = chat;
-  return { ...EMPTY, known: true, number, turns: known, earlier, unsent, unkept, run, loop };
+  const { unkept, run, loop, stopping } = chat;
+  return { ...EMPTY, known: true, number, turns: known, earlier, unsent, stopping, unkept, run, loop };
 }
 
 /**

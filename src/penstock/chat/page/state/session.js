@@ -3,12 +3,12 @@
 import { api, messageOf, onSignedOut, statusOf } from "../net/api.js";
 import { watchConnection } from "../net/one-stream.js";
 import { outbox } from "../net/outbox.js";
+import { forgetPush, listenForCalls, renewPush } from "./called.js";
 import { firstChats, followList, listNodes, refresh, refreshForReturn } from "./chats.js";
 import { beginNotifications } from "./notifications.js";
-import { forgetPush, listenForCalls, renewPush } from "./push.js";
 import { applyAddress, go, openListed, routeOf, signedOut } from "./router.js";
 import { set, state } from "./store.js";
-import { markSeen } from "./unread.js";
+import { listenForSeen, markSeen } from "./unread.js";
 
 const RETRY_MS = 3000;
 const UNAUTHORIZED = 401;
@@ -27,6 +27,7 @@ export async function begin() {
   });
   beginNotifications(openListed);
   listenForCalls(go);
+  listenForSeen();
   window.addEventListener("online", () => refresh());
   await signInByAddress();
 }

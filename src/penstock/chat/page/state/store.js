@@ -1,6 +1,7 @@
 // The state of the page, and how views follow it.
 
 import { useLayoutEffect, useState } from "preact/hooks";
+import { messageOf } from "../net/api.js";
 import { oneLine } from "../text/format.js";
 import { machinesOf } from "./machines.js";
 
@@ -34,12 +35,14 @@ import { machinesOf } from "./machines.js";
  * @property {boolean} isWhole  The list has all chats, and not only the first ones, which come before the rest.
  * @property {Api.RunView[]} runs  Documents and loops, the one used last first.
  * @property {string} problem  Why the list could not be loaded.
+ * @property {string} notice  Why something was not done that was chosen from a menu; "" without such a thing.
  * @property {Route} route
  * @property {boolean} drawer
  * @property {OpenDialog | null} dialog
  * @property {string | null} palette  The words with which the palette opens; null: it is closed.
  * @property {OpenChat | null} session  The chat that is open.
  * @property {import("./files.js").OpenFile | import("./files.js").OpenChanges | null} beside  What is open beside the thread.
+ * @property {boolean} hasSelection  Text of a chat is selected.
  * @property {ReadonlySet<string> | null} selection  The chats that are selected; null: the list is not for selecting now.
  */
 
@@ -54,12 +57,14 @@ export const state = {
   isWhole: true,
   runs: [],
   problem: "",
+  notice: "",
   route: { page: "home" },
   drawer: false,
   dialog: null,
   palette: null,
   session: null,
   beside: null,
+  hasSelection: false,
   selection: null,
 };
 
@@ -127,6 +132,20 @@ export const hasMachines = () => machinesOf(state.nodes).length > 1;
 export function agentOf(name) {
   const [base] = name.split("/");
   return state.agents?.find((agent) => agent.name === name) ?? state.agents?.find((agent) => agent.name === base);
+}
+
+/**
+ * Do what was chosen from a menu, which is closed by the time at which it fails: then the page shows why.
+ *
+ * @param {() => Promise<unknown>} task
+ */
+export async function attempt(task) {
+  set({ notice: "" });
+  try {
+    await task();
+  } catch (error) {
+    set({ notice: messageOf(error) });
+  }
 }
 
 export const openDialog = (/** @type {OpenDialog} */ dialog) => set({ dialog });

@@ -1,7 +1,7 @@
 // Which chats went on since a person looked at them, as this browser keeps it.
 
 import { read, write } from "./storage.js";
-import { state } from "./store.js";
+import { set, state } from "./store.js";
 
 const NAME = "penstock.seen";
 const MAX_NOTED = 500; // the newest chats; older ones count as seen until they go on
@@ -23,7 +23,7 @@ export function markSeen() {
     written = read(NAME, "localStorage");
     noted = parsed(written);
     isNewBrowser = !noted.since && Object.keys(noted.chats).length === 0;
-  }
+  } else takeOver();
   const { chats: before } = noted;
   const openId = document.hidden ? undefined : state.route.id;
   const chats = state.chats ?? []; // the newest first
@@ -38,6 +38,28 @@ export function markSeen() {
   if (state.isWhole) isNewBrowser = false;
   noted = { since, chats: now };
   keep();
+}
+
+/** Note what other tabs of this browser have noted meanwhile. */
+function takeOver() {
+  const text = read(NAME, "localStorage");
+  if (!noted || text === written) return;
+  const { since, chats } = parsed(text);
+  for (const [id, seen] of Object.entries(chats)) {
+    const own = noted.chats[id];
+    const isNewer = !own || seen.turns > own.turns || (seen.turns === own.turns && seen.idle);
+    if (isNewer) noted.chats[id] = seen;
+  }
+  noted.since = Math.max(noted.since, since);
+}
+
+/** Show at once what was seen in another tab. */
+export function listenForSeen() {
+  window.addEventListener("storage", ({ key }) => {
+    if (key !== NAME || !noted) return;
+    takeOver();
+    set({});
+  });
 }
 
 function keep() {
@@ -75,6 +97,7 @@ function seenOf(chat) {
  */
 export function markThreadSeen(id, { turns }) {
   if (document.hidden || !noted || !turns.length) return;
+  takeOver();
   noted.chats[id] = {
     turns: Math.max(...turns.map(({ turn }) => turn)),
     idle: turns.every((turn) => turn.state === "completed"),

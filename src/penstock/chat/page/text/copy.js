@@ -204,19 +204,3 @@ export const LATE_ANSWER =
   "The question was already answered, in another tab or by somebody else. Your answer was not sent.";
 export const EARLY_TEXT =
   "The agent asked this while you were writing. Press Enter again to give your text as the answer, or choose above.";
-
-export const SHORTCUTS = [
-  ["Enter", "Send the message"],
-  ["Shift + Enter", "New line"],
-  ["Ctrl + Enter", "Give the message to the agent while it works, or stop it and send"],
-  ["Esc", "Stop the agent"],
-  ["/", "Write a message"],
-  ["1 2 3", "Choose an answer, outside of a field"],
-  ["Ctrl + K", "Search all chats, and all actions"],
-  ["Alt + N", "New chat"],
-  ["Alt + ↑ ↓", "Chat above, chat below"],
-  ["Alt + End", "Jump to the latest"],
-  ["F2", "Rename the chat"],
-  ["x", "Select chats of the list"],
-  ["?", "This list"],
-];

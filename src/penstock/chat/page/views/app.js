@@ -1,6 +1,6 @@
 // The whole page: the list of chats, and what the address names.
 
-import { html, Icon, useEffect } from "../components/ui.js";
+import { Coded, html, Icon, useEffect } from "../components/ui.js";
 import { showAttention } from "../state/attention.js";
 import { shownBeside } from "../state/files.js";
 import { set, useApp } from "../state/store.js";
@@ -15,6 +15,7 @@ const RunDetailsPage = lazy(async () => (await import("./details.js")).RunDetail
 const RunPage = lazy(async () => (await import("./run.js")).RunPage);
 const FilePane = lazy(async () => (await import("./file-pane.js")).FilePane, { isBeside: true });
 const ChangesPane = lazy(async () => (await import("./changes-pane.js")).ChangesPane, { isBeside: true });
+const Quote = lazy(async () => (await import("./quote.js")).Quote, { isBeside: true });
 const Palette = lazy(async () => (await import("./palette.js")).Palette, { isBeside: true });
 const Dialogs = lazy(async () => (await import("./dialogs.js")).Dialogs, { isBeside: true });
 
@@ -55,6 +56,7 @@ export function App() {
   if (app.signedIn === false) return html`<${SignedOut} problem=${app.problem} />`;
   if (app.signedIn === null) return html`<${Loading} />`;
   const beside = shownBeside();
+  const { page } = app.route;
   return html`
     <a class="skip" href="#main" onClick=${skipToConversation}>Skip to the conversation</a>
     <div class=${`shell ${app.drawer ? "drawer-open" : ""} ${beside ? "has-pane" : ""}`}>
@@ -76,9 +78,21 @@ export function App() {
       ${beside?.kind === "file" && html`<${FilePane} file=${beside} />`}
       ${beside?.kind === "changes" && html`<${ChangesPane} open=${beside} />`}
     </div>
+    ${app.notice && html`<${Notice} text=${app.notice} />`}
+    ${app.hasSelection && page === "chat" && html`<${Quote} />`}
     ${app.palette !== null && html`<${Palette} app=${app} />`}
     ${app.dialog && html`<${Dialogs} app=${app} />`}
   `;
+}
+
+/** What was not done, until it is closed or something else is. @param {{ text: string }} props */
+function Notice({ text }) {
+  return html`<div class="notice" role="alert">
+    <p>That was not done. <${Coded} text=${text} /></p>
+    <button type="button" class="quiet round" aria-label="Close this notice" onClick=${() => set({ notice: "" })}>
+      <${Icon} name="close" />
+    </button>
+  </div>`;
 }
 
 /** @param {Event} event */

@@ -21,7 +21,7 @@ import { decidesAbout, isReader, otherPerson } from "../state/people.js";
 import { chatPath, runPath } from "../state/router.js";
 import { endSelecting, select, selected, startSelecting } from "../state/selection.js";
 import { signOut } from "../state/session.js";
-import { machineOf, openDialog, set, state } from "../state/store.js";
+import { attempt, machineOf, openDialog, set, state } from "../state/store.js";
 import { isUnread } from "../state/unread.js";
 import { ago, agoInShort, monograms, oneLine } from "../text/format.js";
 
@@ -234,7 +234,7 @@ const MENU = [
   { label: "Signed-in browsers", act: () => openDialog({ kind: "browsers" }) },
   { label: "Notifications", act: () => openDialog({ kind: "notifications" }) },
   { label: "Keyboard shortcuts", act: () => openDialog({ kind: "help" }) },
-  { label: "Sign out", act: () => signOut().catch(() => {}) },
+  { label: "Sign out", act: () => attempt(signOut) },
 ];
 
 const NODES = { label: "Machines", act: () => openDialog({ kind: "nodes" }) };

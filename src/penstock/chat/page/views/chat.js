@@ -23,6 +23,7 @@ import { api, messageOf, newKey } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
 import { ChatSession } from "../state/chat-session.js";
 import { changeChat, placeName } from "../state/actions.js";
+import { giveAnswer, isShown } from "../state/answering.js";
 import { readTabObject, write } from "../state/storage.js";
 import { openFile } from "../state/files.js";
 import { sourceOf } from "../state/machines.js";
@@ -40,7 +41,7 @@ import {
 import { isUndecided, setNotifying } from "../state/notifications.js";
 import { areSeveral, decidesAbout, isReader, otherPerson } from "../state/people.js";
 import { chatPath } from "../state/router.js";
-import { agentOf, chatOf, machineOf, openDialog, useThread } from "../state/store.js";
+import { agentOf, attempt, chatOf, machineOf, openDialog, useThread } from "../state/store.js";
 import { answerOf, optionOf } from "../text/answers.js";
 import { answerPlaceholder, connectionText, EARLY_TEXT } from "../text/copy.js";
 import { base, day, oneLine, plural } from "../text/format.js";
@@ -49,9 +50,8 @@ import { Composer } from "./composer.js";
 import { ContextLeft } from "./context.js";
 import { lazy } from "./lazy.js";
 import { Permission } from "./permission.js";
-import { giveAnswer } from "./question.js";
 import { Missing } from "./status-pages.js";
-import { TurnView, Unsent } from "./turn.js";
+import { loadQuestion, TurnView, Unsent } from "./turn.js";
 
 const Origin = lazy(async () => (await import("./origin.js")).Origin, { isBeside: true });
 
@@ -190,7 +190,7 @@ function Title({ id, title }) {
  * @param {Api.ChatView} chat
  */
 function placeItems({ id, pinned, archived }) {
-  const change = (/** @type {Api.Changes} */ changes) => () => changeChat(id, changes).catch(() => {});
+  const change = (/** @type {Api.Changes} */ changes) => () => attempt(() => changeChat(id, changes));
   return [
     { label: pinned ? "Unpin" : "Pin", act: change({ pinned: !pinned }) },
     { label: archived ? "Unarchive" : "Archive", act: change({ archived: !archived }) },
@@ -204,7 +204,7 @@ function placeItems({ id, pinned, archived }) {
  */
 function visibilityItem({ id, visibility }) {
   const isTeams = visibility === "team";
-  const change = () => changeChat(id, { visibility: isTeams ? "private" : "team" }).catch(() => {});
+  const change = () => attempt(() => changeChat(id, { visibility: isTeams ? "private" : "team" }));
   return { label: isTeams ? "Make private" : "Share with the team", act: change };
 }
 
@@ -236,7 +236,10 @@ function Thread({ session, chat, about }) {
 
   const runningTurn = running(thread);
   const question = openQuestion(thread);
-  const stop = () => api.stop(session.id, runningTurn?.turn).catch(() => {});
+  useEffect(() => {
+    if (runningTurn) loadQuestion().catch(() => {}); // it may ask soon
+  }, [runningTurn?.turn]);
+  const stop = () => runningTurn && outbox.stop(session.id, runningTurn.turn);
   const send = (/** @type {string} */ text, /** @type {Api.AttachedFile[]} */ files = []) => {
     pin();
     outbox.send(session.id, newKey(), text, undefined, files);
@@ -280,6 +283,7 @@ function Thread({ session, chat, about }) {
       ${session.isLate && html`<${ConnectionLost} attempts=${session.attempts} reason=${session.reason} />`}
       ${!session.isLate && thread.unkept && html`<${Unkept} store=${thread.unkept} />`}
       ${!session.isLate && chat?.is_away && html`<${MachineAway} name=${machineOf(chat)} />`}
+      ${runningTurn && runningTurn.turn === thread.stopping?.turn && html`<${StopWaits} stopping=${thread.stopping} />`}
       ${heldTurns.length > 0 && html`<${HeldTurns} id=${session.id} turns=${heldTurns} onTakeBack=${takeBack} />`}
       ${runningTurn && html`<${OfferNotifications} key=${runningTurn.turn} since=${runningTurn.began_at} />`}
       ${
@@ -454,6 +458,16 @@ function useTakeBack({ id, chat: { turns } }, edit) {
 }
 
 /**
+ * That a stop waits for the connection, or why the turn was not stopped.
+ *
+ * @param {{ stopping: import("../state/reducer.js").Stopping }} props
+ */
+function StopWaits({ stopping: { why } }) {
+  if (why) return html`<p class="banner" role="alert">The turn was not stopped. <${Coded} text=${why} /></p>`;
+  return html`<p class="banner" role="status">The turn is stopped once the server can be reached.</p>`;
+}
+
+/**
  * What a stop holds back, and how it goes on.
  *
  * @param {{ id: string, turns: Turn[], onTakeBack: (...turns: Turn[]) => Promise<void> }} props
@@ -537,7 +551,7 @@ function useAnswer(session, open, send) {
     setNote("");
     const isMessage = files.length > 0 || !open || !question || (!isWaiting(open) && !optionOf(question, text));
     if (isMessage) return send(text, files);
-    if (earlyFor.current !== question.id) return answer(question, text);
+    if (earlyFor.current !== question.id && isShown(question.id)) return answer(question, text);
     earlyFor.current = null;
     setNote(EARLY_TEXT);
     return false;

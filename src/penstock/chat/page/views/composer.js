@@ -20,6 +20,9 @@ import { bytes } from "../text/format.js";
 import { DraftedFiles } from "./attachments.js";
 import { useFileChoice } from "./file-choice.js";
 
+/** Sent to the document with a quotation, for the message that is written. */
+export const QUOTED = "penstock:quoted";
+
 const BYTES_PER_UNIT = 3; // a UTF-16 unit has no more in UTF-8, so a short text need not be measured
 const IME_KEY_CODE = 229; // older browsers report it for a key that an input method handles
 
@@ -70,8 +73,13 @@ export function Composer(props) {
   }, []);
   useEffect(() => {
     const drop = (/** @type {Event} */ event) => take.current(/** @type {CustomEvent<File[]>} */ (event).detail);
+    const quoted = (/** @type {Event} */ event) => quote.current(/** @type {CustomEvent<string>} */ (event).detail);
     document.addEventListener(DROPPED, drop);
-    return () => document.removeEventListener(DROPPED, drop);
+    document.addEventListener(QUOTED, quoted);
+    return () => {
+      document.removeEventListener(QUOTED, quoted);
+      document.removeEventListener(DROPPED, drop);
+    };
   }, []);
   const paste = (/** @type {ClipboardEvent} */ event) => {
     const files = pastedFiles(event.clipboardData);
@@ -82,6 +90,15 @@ export function Composer(props) {
     event.preventDefault();
   };
   const addText = (/** @type {string} */ added) => change(text ? `${text}\n\n${added}` : added);
+  const quote = useRef((/** @type {string} */ _) => {});
+  quote.current = (quotation) => {
+    addText(`${quotation}\n\n`);
+    requestAnimationFrame(() => {
+      const end = field.current?.value.length ?? 0;
+      field.current?.focus(); // later than a pane that is closed for it, which gives the focus back
+      field.current?.setSelectionRange(end, end);
+    });
+  };
   useEffect(() => {
     if (!given) return;
     change(text && given.text ? `${given.text}\n\n${text}` : given.text || text);

@@ -10,7 +10,18 @@ import { chatPath, runPath } from "../state/router.js";
 import { chatOf, runOf, useThread } from "../state/store.js";
 import { outcomeText, refusedTexts } from "../text/copy.js";
 import { countsOf } from "../text/diff.js";
-import { count, duration, elapsed, exitWords, fullTime, harmless, money, oneLine, plural } from "../text/format.js";
+import {
+  below,
+  count,
+  duration,
+  elapsed,
+  exitWords,
+  fullTime,
+  harmless,
+  money,
+  oneLine,
+  plural,
+} from "../text/format.js";
 import { depthsOf, isTop, orderOf, roundsOf } from "../text/details-order.js";
 import { Missing } from "./status-pages.js";
 
@@ -31,7 +42,7 @@ const NOT_FOUND = 404;
  * @property {(id: string, turn: number) => Promise<Details>} load
  * @property {(id: string, turn: number) => string} eventsUrl
  * @property {(id: string) => string} path
- * @property {(id: string) => { title?: string | null } | undefined} find
+ * @property {(id: string) => { title?: string | null, cwd?: string } | undefined} find
  * @property {string} back
  */
 
@@ -57,6 +68,7 @@ function TurnDetails({ place, id, turn }) {
   const [details, setDetails] = useState(/** @type {Details | null} */ (null));
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const load = () => place.load(id, turn).then(setDetails, setError);
+  const directory = place.find(id)?.cwd;
   useEffect(() => {
     load();
     document.getElementById("main")?.focus();
@@ -80,7 +92,7 @@ function TurnDetails({ place, id, turn }) {
       <a class="button" href=${place.eventsUrl(id, turn)} download=${`turn-${turn}.ndjson`} title="Download the events">Events</a>
     </header>
     <div class="thread" tabindex="0" role="region" aria-label="Details">
-      <div class="column">${details ? contentOf(details, load) : html`<${Status} loading>Loading…<//>`}</div>
+      <div class="column">${details ? contentOf(details, load, directory) : html`<${Status} loading>Loading…<//>`}</div>
     </div>
   </section>`;
 }
@@ -88,10 +100,12 @@ function TurnDetails({ place, id, turn }) {
 /**
  * @param {Details} details
  * @param {() => void} load
+ * @param {string | undefined} directory  Paths below it are shown without it.
  */
-function contentOf(details, load) {
+function contentOf(details, load, directory) {
   const plain = () => html`<${PlainDetails} details=${details} />`;
-  return html`<${Boundary} of=${details} plain=${plain}><${Content} details=${details} load=${load} /><//>`;
+  const content = html`<${Content} details=${details} load=${load} directory=${directory} />`;
+  return html`<${Boundary} of=${details} plain=${plain}>${content}<//>`;
 }
 
 /** @param {{ error: unknown, path: string }} props */
@@ -102,8 +116,8 @@ function Failed({ error, path }) {
   <//>`;
 }
 
-/** @param {{ details: Details, load: () => void }} props */
-function Content({ details, load }) {
+/** @param {{ details: Details, load: () => void, directory?: string }} props */
+function Content({ details, load, directory }) {
   const { turn, items } = details;
   const root = useRef(/** @type {HTMLElement | null} */ (null));
   const [isFailedOnly, setFailedOnly] = useState(false);
@@ -138,7 +152,7 @@ function Content({ details, load }) {
     }
     ${!details.whole && html`<${Incomplete} isRunning=${turn.state !== "completed"} load=${load} />`}
     <ol class="items" data-failed-only=${isFailedOnly || undefined}>
-      ${entriesOf(items)}
+      ${entriesOf(items, directory)}
     </ol>
     ${!items.length && html`<p class="side-note">Nothing was recorded.</p>`}
   </div>`;
@@ -157,8 +171,9 @@ function Incomplete({ isRunning, load }) {
  * The items as entries of a list, with a heading wherever a round begins.
  *
  * @param {DetailsItem[]} items
+ * @param {string} [directory]  Paths below it are shown without it.
  */
-export function entriesOf(items) {
+export function entriesOf(items, directory) {
   const depths = depthsOf(items);
   const rounds = roundsOf(items);
   const hasRounds = (rounds.at(-1) ?? 1) > 1;
@@ -178,7 +193,7 @@ export function entriesOf(items) {
       >
         <time>${elapsed(item.at ?? 0)}</time>
         <div class="item-body">
-          <${Boundary} of=${item} plain=${plain}><${Item} item=${item} /><//>
+          <${Boundary} of=${item} plain=${plain}><${Item} item=${item} directory=${directory} /><//>
         </div>
       </li>`;
   });
@@ -219,8 +234,8 @@ function tokens(all, part, meaning) {
 /** @type {Record<string, string>} */
 const KINDS = { thinking: "Thought", text: "Text", call: "Call", notice: "Notice", plan: "Plan", question: "Question" };
 
-/** @param {{ item: DetailsItem }} props */
-function Item({ item }) {
+/** @param {{ item: DetailsItem, directory?: string }} props */
+function Item({ item, directory }) {
   const isRefused = item.kind === "call" && item.refused;
   const isError = item.kind === "call" && item.is_error && !isRefused;
   const marks = [
@@ -232,7 +247,7 @@ function Item({ item }) {
   const body = BODIES[item.kind];
   if (!body) return null;
   return html`<p class="kind">${KINDS[item.kind]}${marks.length > 0 && html`<span class="marks">, ${marks.join(", ")}</span>`}</p>
-    ${body(item)}
+    ${body(item, directory)}
     ${item.shortened ? html`<${Shortened} characters=${item.shortened} />` : null}`;
 }
 
@@ -268,22 +283,22 @@ function Code({ label, text }) {
   return html`<pre tabindex="0" role="group" aria-label=${label}><code>${harmless(text)}</code></pre>`;
 }
 
-/** @type {Record<string, (item: any) => import("preact").ComponentChildren>} */
+/** @type {Record<string, (item: any, directory?: string) => import("preact").ComponentChildren>} */
 const BODIES = {
   thinking: (item) => html`<${Thought} text=${item.text} />`,
   text: (item) => html`<${Static} text=${item.text} />`,
-  call: (item) => html`<${Call} item=${item} />`,
+  call: (item, directory) => html`<${Call} item=${item} directory=${directory} />`,
   notice: (item) => html`<p class=${`notice ${item.level}`} dir="auto">${harmless(item.text)}</p>`,
   plan: (item) => html`<${Plan} items=${item.items} />`,
-  question: (item) => html`<${AskedItem} item=${item} />`,
+  question: (item, directory) => html`<${AskedItem} item=${item} directory=${directory} />`,
 };
 
-/** @param {{ item: Api.Asked }} props */
-function AskedItem({ item }) {
+/** @param {{ item: Api.Asked, directory?: string }} props */
+function AskedItem({ item, directory }) {
   const { text, options, answer, changes } = item;
   const isAnswered = answer !== undefined && answer !== null;
   return html`<p class="prompt" dir="auto">${harmless(text)}</p>
-    ${changes?.length ? html`<${Diffs} changes=${changes} more=${item.more_changes} />` : null}
+    ${changes?.length ? html`<${Diffs} changes=${changes} more=${item.more_changes} directory=${directory} />` : null}
     ${options?.length ? html`<p class="side-note"><bdi>${options.map(oneLine).join(" · ")}</bdi></p>` : null}
     ${isAnswered && html`<p class="answered">Answer: <bdi>${oneLine(answer)}</bdi></p>`}`;
 }
@@ -311,11 +326,15 @@ function Thought({ text }) {
   </details>`;
 }
 
-/** @param {{ item: Api.Called }} props */
-function Call({ item }) {
+/** @param {{ item: Api.Called, directory?: string }} props */
+function Call({ item, directory }) {
   const { name, until, at, exit_code: status, input, output, changes, duration_ms: took } = item;
   const ran = took ?? (typeof until === "number" ? Math.max(0, until - at) : null);
-  const title = oneLine(item.title) || oneLine(name) || "Call";
+  const whole = oneLine(item.title);
+  const title =
+    (whole.includes(" ") ? whole : below(whole, directory)) || // a command stays as it is
+    oneLine(name) ||
+    "Call";
   const facts = [
     oneLine(name) !== title && oneLine(name),
     changes?.length === 1 && countsOf(changes[0]),
@@ -329,7 +348,7 @@ function Call({ item }) {
       <bdi class="call-title">${title}</bdi>
       <span class="call-facts">${facts.map((it) => html`<bdi>${it}</bdi>`)}</span>
     </summary>
-    ${changes?.length ? html`<${Changes} item=${item} />` : null}
+    ${changes?.length ? html`<${Changes} item=${item} directory=${directory} />` : null}
     ${input && !hasDiff && html`<h3>Input</h3><${Code} label="Input" text=${indented(input)} />`}
     ${
       input &&
@@ -350,12 +369,12 @@ function Call({ item }) {
 /**
  * The changes that a call made, or would have made.
  *
- * @param {{ item: Api.Called }} props
+ * @param {{ item: Api.Called, directory?: string }} props
  */
-function Changes({ item }) {
+function Changes({ item, directory }) {
   const isMade = typeof item.until === "number" && !item.is_error && !item.refused && !item.cut;
   return html`<h3>${isMade ? "Changes" : "Changes that were proposed"}</h3>
-    <${Diffs} changes=${item.changes ?? []} more=${item.more_changes} />`;
+    <${Diffs} changes=${item.changes ?? []} more=${item.more_changes} directory=${directory} />`;
 }
 
 /** @param {string} input */

@@ -16,11 +16,13 @@ import { api } from "../net/api.js";
 import { allowAndGoOn, changeChat, deleteChat, deleteSelected } from "../state/actions.js";
 import { effortsOf, usualEffort } from "../state/models.js";
 import { hasSound, notifying, setNotifying, setSound } from "../state/notifications.js";
-import { canPush, pushedFor, setPushedFor } from "../state/push.js";
+import { canPush, pushedFor } from "../state/called.js";
+import { setPushedFor } from "../state/push.js";
 import { selected } from "../state/selection.js";
 import { signOut } from "../state/session.js";
 import { agentOf, chatOf, closeDialog, hasMachines, machineOf, openDialog, state } from "../state/store.js";
-import { reachableUrl, SHORTCUTS } from "../text/copy.js";
+import { reachableUrl } from "../text/copy.js";
+import { SHORTCUTS } from "../text/shortcuts.js";
 import { ago, money, oneLine, plural } from "../text/format.js";
 import { levelOf } from "../text/permissions.js";
 import { PictureDialog } from "./attachments.js";
@@ -561,9 +563,9 @@ function Pushed() {
   const [isBusy, error, run] = useAsync();
   const on = pushedFor();
   if (!canPush()) return html`<p class="side-note">${NO_PUSH}</p>`;
-  const change = (/** @type {import("../state/push.js").Occasion} */ occasion) => (/** @type {boolean} */ isOn) =>
+  const change = (/** @type {import("../state/called.js").Occasion} */ occasion) => (/** @type {boolean} */ isOn) =>
     run(() => setPushedFor(isOn ? [...on, occasion] : on.filter((it) => it !== occasion)));
-  const choice = (/** @type {import("../state/push.js").Occasion} */ occasion, /** @type {string} */ text) =>
+  const choice = (/** @type {import("../state/called.js").Occasion} */ occasion, /** @type {string} */ text) =>
     html`<label class="switch">
       <input
         type="checkbox"

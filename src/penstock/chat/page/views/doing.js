@@ -12,9 +12,11 @@ import {
   useState,
   Wrong,
 } from "../components/ui.js";
-import { Plan } from "../components/plan.js";
 import { api } from "../net/api.js";
 import { harmless, oneLine } from "../text/format.js";
+import { lazy } from "./lazy.js";
+
+const Plan = lazy(async () => (await import("../components/plan.js")).Plan, { isBeside: true });
 
 const ASK_MS = 1000; // as often as one reads
 

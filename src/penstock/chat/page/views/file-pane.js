@@ -46,7 +46,7 @@ function Lines({ view, line }) {
   useLayoutEffect(() => {
     root.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "center" });
   }, [view]);
-  return html`<div class="file-lines" ref=${root} tabindex="0" role="region" aria-label="Lines">
+  return html`<div class="file-lines" ref=${root} data-path=${oneLine(view.path)} tabindex="0" role="region" aria-label="Lines">
       <ol start=${first}>
         ${lines.map(
           (text, i) =>

@@ -6,7 +6,7 @@ import { api, messageOf } from "../net/api.js";
 import { changeChat, goToTurn } from "../state/actions.js";
 import { decidesAbout, isOwner, isReader } from "../state/people.js";
 import { chatPath, go, goToNeighbour, openListed } from "../state/router.js";
-import { chatOf, openDialog, set } from "../state/store.js";
+import { attempt, chatOf, openDialog, set } from "../state/store.js";
 import { ago, base, harmless, oneLine } from "../text/format.js";
 import { hasWords, KINDS, partsOf } from "../text/hits.js";
 
@@ -55,7 +55,7 @@ function useHits(words) {
  */
 function actionsOf({ route, about }) {
   const chat = route.page === "chat" || route.page === "details" ? chatOf(route.id) : undefined;
-  const change = (/** @type {Api.Changes} */ changes) => () => chat && changeChat(chat.id, changes).catch(() => {});
+  const change = (/** @type {Api.Changes} */ changes) => () => chat && attempt(() => changeChat(chat.id, changes));
   const dialog = (/** @type {import("../state/store.js").OpenDialog["kind"]} */ kind) => () =>
     openDialog({ kind, id: chat?.id });
   const decides = decidesAbout(chat);

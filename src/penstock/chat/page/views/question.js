@@ -2,62 +2,15 @@
 
 import { Diffs } from "../components/diff.js";
 import { html, Status, useAsync, useLayoutEffect, useState, Wrong } from "../components/ui.js";
-import { api, statusOf } from "../net/api.js";
+import { giveAnswer, noteShown, onceOf, SAME_COMMAND } from "../state/answering.js";
 import { chatOf } from "../state/store.js";
-import { LATE_ANSWER, questionTitle } from "../text/copy.js";
+import { questionTitle } from "../text/copy.js";
 import { below, exact, oneLine } from "../text/format.js";
 import { labelOf, remarkOf, subjectOf } from "../text/subject.js";
 
-const CONFLICT = 409;
-const SAME_COMMAND = "same-command"; // an answer of Penstock's own, for the session; here it is kept with the chat
 const ALWAYS = "Always in this chat";
 const ALWAYS_MEANS = "This command, word for word, is not asked for again in this chat";
 const NUMBERED = 9; // answers that a key chooses
-const EARLY_MS = 600; // a key that comes sooner was pressed before its question was seen
-
-let shownAt = 0; // when the newest question appeared
-
-/**
- * Choose the answer with this number, if there is a question that could be seen.
- *
- * @param {number} number
- */
-export function chooseAnswer(number) {
-  if (performance.now() - shownAt < EARLY_MS) return;
-  /** @type {NodeListOf<HTMLElement>} */
-  const buttons = document.querySelectorAll(".hint .options button");
-  buttons[number - 1]?.click();
-}
-
-/**
- * The answer that allows a command once, which is sent with `always` for the whole chat; undefined if that cannot be.
- *
- * @param {Api.OpenQuestion} question
- */
-const onceOf = ({ ask, options }) => (ask === "command" ? options?.find((it) => it.kind === "allow_once") : undefined);
-
-/**
- * Answer a question; `onLate` is called with a text if somebody else was first.
- *
- * The question is gone by then, or soon, so that the text cannot be shown beside it.
- *
- * @param {string} chat
- * @param {Api.OpenQuestion} question
- * @param {string} answer
- * @param {(text: string) => void} onLate
- * @param {boolean} [always]  The command is allowed in the whole chat.
- */
-export async function giveAnswer(chat, question, answer, onLate, always = false) {
-  const once = answer === SAME_COMMAND ? onceOf(question) : undefined; // by its number or "a" too
-  try {
-    await api.answer(chat, question.id, once?.id ?? answer, always || Boolean(once));
-  } catch (error) {
-    if (statusOf(error) !== CONFLICT) throw error;
-    onLate(LATE_ANSWER);
-    return false;
-  }
-  return true;
-}
 
 /**
  * `isEnded`: the turn ended with the question, which then is in its message already; the answer begins the next.
@@ -67,9 +20,7 @@ export async function giveAnswer(chat, question, answer, onLate, always = false)
 export function Question({ chat, question, isEnded, onLate }) {
   const [given, setGiven] = useState("");
   const [isBusy, error, run] = useAsync();
-  useLayoutEffect(() => {
-    shownAt = performance.now();
-  }, [question.id]);
+  useLayoutEffect(noteShown, [question.id]);
   const options = question.options ?? [];
   const answer = async (/** @type {Api.Option} */ option, always = false) => {
     setGiven(option.id);

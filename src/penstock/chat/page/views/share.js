@@ -1,6 +1,7 @@
 // The dialog that shares a chat: it makes a link, and lists those that there are.
 
 import {
+  Choice,
   CopyButton,
   Dialog,
   html,
@@ -8,12 +9,11 @@ import {
   useEffect,
   useState,
   withChecked,
-  withValue,
   Wrong,
 } from "../components/ui.js";
 import { api } from "../net/api.js";
 import { closeDialog } from "../state/store.js";
-import { dayAndClock } from "../text/format.js";
+import { dayAndClock, plural } from "../text/format.js";
 
 const DAYS = [1, 7, 30, 90];
 const USUAL_DAYS = 7;
@@ -62,9 +62,12 @@ export function Share({ chat }) {
       </label>
       <label class="row">
         <span>Expires after</span>
-        <select value=${days} onChange=${withValue(setDays)}>
-          ${DAYS.map((n) => html`<option value=${n}>${n === 1 ? "1 day" : `${n} days`}</option>`)}
-        </select>
+        <${Choice}
+          label="Expires after"
+          value=${days}
+          options=${DAYS.map((n) => ({ value: String(n), label: plural(n, "day") }))}
+          onChange=${setDays}
+        />
       </label>
       ${
         url &&

@@ -29,9 +29,12 @@ import { countsOf, filesChanged, foundMeanwhile, undoneMark } from "../text/diff
 import { count, duration, harmless, money, oneLine, plural } from "../text/format.js";
 import { SentFiles } from "./attachments.js";
 import { Doing } from "./doing.js";
-import { Question } from "./question.js";
+import { lazy } from "./lazy.js";
 
 /** @import { Turn as TurnState, Unsent as UnsentMessage } from "../state/reducer.js" */
+
+export const loadQuestion = async () => (await import("./question.js")).Question;
+const Question = lazy(loadQuestion, { isBeside: true });
 
 const FOLD_CHARACTERS = 1800; // a prompt longer than that, or with more lines, is folded
 const FOLD_LINES = 18;
