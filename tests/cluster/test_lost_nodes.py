@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import random
 import time
 from pathlib import Path
@@ -11,10 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 from crowd import Crowd, Watching
 from effort import SOAK, at_most
+from procrastinate.exceptions import ConnectorException
 from slow_network import Direction
 from truth import folded, judge
 from waiting import until
 
+from penstock.chat.cluster import jobs
 from penstock.run.process import marked
 
 if TYPE_CHECKING:
@@ -229,3 +233,22 @@ def test_restarts_of_the_database(cluster: Cluster, server: Server, how: Signals
         assert outcomes <= ({"ok"} if away < SHORT_SECONDS else {"ok", "cut_off"})
         judge(rows[chat], [it for it in crowd.watching if it.chat == chat])
     assert sorted(cluster.prompts()) == sorted(f"{number} {chat}" for number in range(rounds) for chat in chats)
+
+
+def test_a_job_that_cannot_be_ended_is_no_bug(caplog: pytest.LogCaptureFixture) -> None:
+    """Without its database a node has tasks of the job queue that fail: no log has them, and it has all others."""
+
+    async def fail(error: Exception) -> None:
+        raise error
+
+    async def run() -> None:
+        asyncio.get_running_loop().set_exception_handler(jobs._handle)
+        for error in (ConnectorException(), ValueError("a bug")):
+            task = asyncio.ensure_future(fail(error))
+            await asyncio.wait([task])
+            del task
+
+    asyncio.run(run())
+    gc.collect()
+    assert "a bug" in caplog.text
+    assert "ConnectorException" not in caplog.text

@@ -11,6 +11,8 @@ import pytest
 from effort import at_most
 from slow_network import Direction, Proxy
 
+from penstock.chat.cluster.nodes import remove_node
+from penstock.chat.errors import NoSuchNode
 from penstock.chat.store.conformance import CHECKS, Check, check_store
 from penstock.chat.store.postgres.connections import WORKERS, Patience
 from penstock.chat.store.postgres.store import PostgresStore
@@ -131,6 +133,32 @@ def test_a_chat_that_is_not_there_is_not_deleted(database: str, proxy: Proxy) ->
             await store.delete_chat("a")
             with pytest.raises(UnknownChat):
                 await store.delete_chat("a")
+
+    asyncio.run(check())
+
+
+def test_a_node_that_is_not_there_is_not_removed(database: str, proxy: Proxy) -> None:
+    """Its removal is an error after a lost attempt too; that of a node that was there is none."""
+
+    async def check() -> None:
+        direct = await PostgresStore.open(database)
+        store = await PostgresStore.open(proxy.url(database), patience=LONG)
+        async with asyncio.timeout(PATIENCE), direct, store:
+            await direct.database.fetch(
+                """INSERT INTO nodes (id, incarnation, seen, ttl, about)
+                VALUES ('gone', gen_random_uuid(), clock_timestamp(), interval '0', '{}')"""
+            )
+            assert await store.list_chats() == []  # the connection of the next call is made
+            proxy.hold("to server")
+            removing = asyncio.ensure_future(remove_node(store.database, "none"))
+            await asyncio.sleep(0.05)
+            proxy.cut()
+            proxy.hold()
+            with pytest.raises(NoSuchNode):
+                await removing
+            assert await remove_node(store.database, "gone") == (0, 0)
+            with pytest.raises(NoSuchNode):
+                await remove_node(store.database, "gone")
 
     asyncio.run(check())
 

@@ -67,7 +67,11 @@ def changing(path: str) -> Iterator[None]:
 
 
 def identity_of(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
-    """Return device, inode and owner of a directory; None if it does not exist, or a link or a file is in its place."""
+    """Return device, inode and owner of a directory; None if it does not exist, or a link or a file is in its place.
+
+    A directory that was removed and made again may get the same inode, and passes: it is as new and as empty as the
+    first one was, and whoever made it could have put into the first one whatever is in it.
+    """
     try:
         found = os.lstat(path)
     except OSError:

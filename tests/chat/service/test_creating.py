@@ -89,6 +89,36 @@ def test_an_id_is_taken_before_its_chat_is_stored(home: Home, monkeypatch: pytes
     asyncio.run(use())
 
 
+@pytest.mark.parametrize("says_late", [False, True])
+def test_a_caller_that_is_cancelled_meanwhile(home: Home, monkeypatch: pytest.MonkeyPatch, says_late: bool) -> None:
+    """What the store keeps is listed, though nobody waits for it any more; a failure leaves nothing."""
+
+    async def use() -> None:
+        async with home.store() as store:
+            service = await home.open(store)
+            slow = SlowCreation(store, monkeypatch)
+            slow.says_late = says_late
+            for slow.fails in (True, False):
+                if slow.fails and says_late:
+                    continue
+                slow.reached.clear()
+                slow.may_end.clear()
+                making = asyncio.create_task(service.create(id=ID))
+                await slow.reached.wait()
+                making.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await making
+                with pytest.raises(Conflicting):
+                    await service.create(id=ID)
+                slow.may_end.set()
+                await until_true(lambda: not service._chats._creating)
+            assert service.chat_list.ids() == {ID}
+            assert [row.id for row in await store.list_chats()] == [ID]
+            await service.close()
+
+    asyncio.run(use())
+
+
 def test_a_chat_that_cannot_be_stored_leaves_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a failure no list has the chat, and its id and its place are free."""
 

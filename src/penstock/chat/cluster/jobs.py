@@ -64,6 +64,7 @@ class Jobs:
         """Work on the node's jobs, until cancelled. The worker is started anew whenever it ends."""
         task = asyncio.current_task()
         assert task is not None
+        asyncio.get_running_loop().set_exception_handler(_handle)  # procrastinate has such tasks without a database
         while not task.cancelling():  # a worker whose end fails replaces the cancellation by its own error
             app = self._app()
             try:
@@ -149,6 +150,12 @@ class Jobs:
 def _retrieve(done: asyncio.Future[None]) -> None:
     if not done.cancelled():
         done.exception()  # nothing else reads it if this node ends
+
+
+def _handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what a task has raised that nothing else reads, but for jobs that could not be ended: that does no harm."""
+    if not isinstance(context.get("exception"), ConnectorException):
+        loop.default_exception_handler(context)
 
 
 DROP = """

@@ -175,6 +175,8 @@ async def remove_node(database: Database, name: str) -> RemovedNode:
         Conflicting: it is up.
         StoreFailed: the store cannot be reached.
     """
+    if not await database.fetch(KNOWN, {"node": name}):  # one that is not there later was removed by a lost attempt
+        raise NoSuchNode(name)
     ((is_gone, is_known, browsers, chats),) = await database.fetch(REMOVE, {"node": name}, permit=permits.current())
     if is_gone:
         return RemovedNode(browsers, chats)
@@ -241,6 +243,8 @@ SELECT n.id, n.seen + n.ttl > clock_timestamp(), extract(epoch FROM clock_timest
 FROM nodes AS n ORDER BY n.id
 """
 """Statement that lists the nodes. The trusted directories are those of the table, as a node describes itself later."""
+
+KNOWN = "SELECT id FROM nodes WHERE id = %(node)s"
 
 REMOVE = """
 WITH gone AS (DELETE FROM nodes WHERE id = %(node)s AND seen + ttl <= clock_timestamp() RETURNING id),

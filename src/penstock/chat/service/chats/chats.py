@@ -10,13 +10,10 @@ from typing import Any
 from penstock.chat.errors import ChatError, NoSuchChat
 from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.chats.chat_order import ChatOrder, Key
-from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog
+from penstock.chat.service.log.chat_log import MAX_NUMBER, STORE_ERRORS, ChatLog
 from penstock.chat.service.shared import Shared
 from penstock.chat.store.protocol import News, StoreClosed, StoreFailed, Subscription, UnknownChat
 from penstock.chat.store.rows import ChatRow
-
-MAX_NUMBER = 2**63 - 1
-"""Number larger than that of any entry: a chat that follows up to it reads to the end."""
 
 Start = Callable[[Coroutine[Any, Any, None]], None]
 """Function that runs a coroutine until the service is closed."""
@@ -96,13 +93,18 @@ class Chats:
                 raise error
 
     async def create(self, row: ChatRow) -> Chat:
-        """Create a chat. It is here once the store has it.
+        """Create a chat. It is here once the store has it, also if the caller is cancelled meanwhile.
 
         Raises:
             UsageError: the store has a chat with this id.
             StoreFailed: it cannot be kept.
         """
         self._creating.add(row.id)
+        creating = asyncio.create_task(self._create(row), name=f"new chat {row.id}")
+        creating.add_done_callback(_note_failure)
+        return await asyncio.shield(creating)
+
+    async def _create(self, row: ChatRow) -> Chat:
         try:
             await self._shared.store.create_chat(row)
         finally:
@@ -217,3 +219,9 @@ class Chats:
         while page := await self._shared.store.list_chats(after=rows[-1].id if rows else ""):
             rows += page
         return rows
+
+
+def _note_failure(creating: asyncio.Task[Chat]) -> None:
+    """Read the error of a task, which its caller has got as well, or is no longer there to get."""
+    if not creating.cancelled():
+        creating.exception()
