@@ -211,6 +211,27 @@ def test_who_comes_from_too_far_back_gets_a_snapshot(monkeypatch: pytest.MonkeyP
     assert viewer.seen == new_viewer(grown).seen
 
 
+def test_the_time_of_an_entry_tells_it_from_another_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is known as long as a viewer can come back with the number, also that of the entry at which it begins."""
+    monkeypatch.setattr(past_frames, "MAX_CHANGES", 50)
+    chat = numbered([Prompted(1, "?"), TurnBegan(1, "claude", "/"), *said([f"{number} " for number in range(500)])])
+    grown = Timeline(1, [TurnView(1, "?", first=1)])
+    assert grown.time_of(1) is None
+    grown.note_time(1, chat[0].at)
+    for row in chat[1:]:
+        grown.take([row])
+        assert grown.time_of(row.number) == row.at
+    assert [grown.time_of(number) for number in (0, len(chat) + 1)] == [None] * 2
+    known = [row.number for row in chat if grown.time_of(row.number) is not None]
+    assert known == [*range(known[0], len(chat) + 1)]
+    assert known[0] <= grown._past._oldest
+    assert len(known) < 300
+    late = Timeline(2)
+    late.take(chat[4:])  # what is numbered otherwise, as a document is
+    assert late.time_of(2) is None
+    assert late.time_of(chat[4].number) == chat[4].at
+
+
 def test_long_chats_show_their_newest_turns() -> None:
     """A snapshot has the newest turns, and says that there are others."""
     whats: list[Any] = []

@@ -122,7 +122,7 @@ class MemoryStore:
         return self.chats[chat]
 
     def permit(self, shown: str | None = None) -> None:
-        """Check the permit of a change; `shown` is a chat that its person has to see."""
+        """Check the permit of a read or a change; `shown` is a chat that its person has to see."""
         permit = permits.current()
         reader = None if permit is None else permit()
         if reader is not None and shown is not None:
@@ -214,6 +214,7 @@ class MemoryStore:
         check_number("after", after)
         check_number("limit", limit, 1)
         await asyncio.sleep(0)
+        self.permit(chat)
         found = self.of(chat)
         if after > found.last:
             raise Ahead(chat, after, found.last)
@@ -287,6 +288,7 @@ class MemoryStore:
         return Summary(max(found.summarized, found.trimmed), found.last, rows)
 
     async def list_turns(self, chat: str, *, before: int | None = None, limit: int) -> list[TurnRow]:
+        self.permit(chat)
         rows = [row for turn, row in sorted(self.of(chat).turns.items()) if before is None or turn < before]
         return rows[-limit:]
 
@@ -395,10 +397,12 @@ class MemoryStore:
         self.attachments[attachment.chat, attachment.id] = attachment, content
 
     async def list_attachments(self, chat: str) -> list[Attachment]:
+        self.permit(chat)
         found = [it for it, _ in self.attachments.values() if it.chat == chat]
         return sorted(found, key=lambda it: (it.created_at, it.id))
 
     async def read_attachment(self, chat: str, id: str) -> bytes | None:
+        self.permit(chat)
         return self.attachments.get((chat, id), (None, None))[1]
 
     async def note_attachments(self, chat: str, ids: Sequence[str], turn: int) -> None:
@@ -766,6 +770,38 @@ class OldRights(MemoryStore):
         super().permit()
 
 
+class ShowsEntries(MemoryStore):
+    """Reads entries for whoever asks."""
+
+    async def read(self, chat: str, *, after: int = 0, limit: int = 500) -> Page:
+        with permits.acting(None):
+            return await super().read(chat, after=after, limit=limit)
+
+
+class ShowsTurns(MemoryStore):
+    """Lists turns for whoever asks."""
+
+    async def list_turns(self, chat: str, *, before: int | None = None, limit: int) -> list[TurnRow]:
+        with permits.acting(None):
+            return await super().list_turns(chat, before=before, limit=limit)
+
+
+class ShowsAttachments(MemoryStore):
+    """Lists attachments for whoever asks."""
+
+    async def list_attachments(self, chat: str) -> list[Attachment]:
+        with permits.acting(None):
+            return await super().list_attachments(chat)
+
+
+class ReadsAttachments(MemoryStore):
+    """Reads attachments for whoever asks."""
+
+    async def read_attachment(self, chat: str, id: str) -> bytes | None:
+        with permits.acting(None):
+            return await super().read_attachment(chat, id)
+
+
 class LoosePhrases(MemoryStore):
     """Finds words that do not follow each other."""
 
@@ -929,6 +965,11 @@ WRONG: list[tuple[type[MemoryStore], str]] = [
     (KeepsAttachments, "attachments_go_with_their_turns"),
     (ForgetsPermits, "changes_need_their_right"),
     (OldRights, "changes_need_their_right"),
+    (ForgetsPermits, "reads_need_their_right"),
+    (ShowsEntries, "reads_need_their_right"),
+    (ShowsTurns, "reads_need_their_right"),
+    (ShowsAttachments, "reads_need_their_right"),
+    (ReadsAttachments, "reads_need_their_right"),
     (LoosePhrases, "words_are_found"),
     (ShowsAll, "searches_keep_to_rights"),
     (CountsAll, "costs_are_added_up"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -32,6 +33,8 @@ class Several:
         self.viewers = {name: Viewer() for name in names if name != "list"}
         self.listed: dict[str, Any] = {}
         self.list_number: int | None = None
+        self.times: dict[str, int] = {}
+        """Times of the entries with which the chats are to be asked for again."""
         self.resets = 0
         """How often the list had to be asked for."""
         self.ends: dict[str, str] = {}
@@ -44,7 +47,8 @@ class Several:
     def query(self) -> dict[str, str]:
         """What to return with."""
         numbers = {name: viewer.after for name, viewer in self.viewers.items()} | {"list": self.list_number}
-        return {"chats": ",".join(it if numbers[it] is None else f"{it}:{numbers[it]}" for it in self.names)}
+        chats = ",".join(it if numbers[it] is None else f"{it}:{numbers[it]}" for it in self.names)
+        return {"chats": chats, "at": ",".join(str(self.times.get(it, "")) for it in self.names)}
 
     def feed(self, data: bytes) -> None:
         """More of the stream."""
@@ -59,6 +63,11 @@ class Several:
             assert name not in self.ends, "a frame after the end"
             if frame["type"] in ("missing", "deleted", "goodbye"):
                 self.ends[name] = frame["type"]
+            if "number" in envelope:
+                self.times.pop(name, None)
+            if "at" in envelope:
+                assert envelope["number"] > 0
+                self.times[name] = envelope["at"]
             if name == "list":
                 self._show(frame, envelope["number"])
             elif frame["type"] not in ("missing", "goodbye"):
@@ -147,6 +156,60 @@ def test_cut_at_any_byte_nothing_is_lost_and_nothing_comes_twice(own: Callable[.
     for chat, viewer in _whole(gateway, chats).viewers.items():
         assert shown(several.viewers[chat].turns) == shown(viewer.turns)
         assert several.viewers[chat].snapshots == 1
+
+
+@pytest.mark.slow
+def test_after_a_restore_who_was_ahead_is_told(tmp_path: Path, page: Path) -> None:
+    """The chat has grown past what a viewer saw before a backup was restored: it gets all anew, and not a mixture."""
+    gateway = start(tmp_path, page)
+    chat, other = gateway.chat(), gateway.chat()
+    for name in (chat, other):
+        gateway.append(name, rows_of("text"))
+    gateway.close()
+    shutil.copytree(tmp_path, tmp_path / "backup")
+    gateway = start(tmp_path, page)
+    gateway.append(chat, rows_of("text", "thinking")[len(rows_of("text")) :])
+    several = _whole(gateway, [chat, other])
+    before = several.viewers[chat].after or 0
+    gateway.close()
+    for file in tmp_path.glob("chats.db*"):
+        file.unlink()
+    for file in (tmp_path / "backup").glob("chats.db*"):
+        shutil.copy(file, tmp_path / file.name)
+    gateway = start(tmp_path, page)
+    try:
+        rows = rows_of("text", "tools")[len(rows_of("text")) :]
+        number = 0
+        while number <= before:  # it has the viewer's number again, and is in the midst of a turn
+            number = gateway.append(chat, [rows.pop(0)])
+        numbers = {**several.query, "at": ""}
+        with gateway.client() as client, client.stream("GET", "/api/events", params=numbers) as answer:
+            assert "snapshot" not in next(answer.iter_text()), "a number alone does not tell"
+        follow(gateway, several, until=lambda it: it.viewers[chat].snapshots == 2)
+        follow(gateway, several, until=lambda it: it.viewers[chat].after == number)
+        whole = _whole(gateway, [chat, other])
+        for name in (chat, other):
+            assert shown(several.viewers[name].turns) == shown(whole.viewers[name].turns)
+        assert several.viewers[other].snapshots == 1, "a chat that was not ahead goes on"
+    finally:
+        gateway.close()
+
+
+def test_times_that_are_none(shared: Gateway) -> None:
+    """Times that are too few, too many or no numbers are none, and a wrong one costs a snapshot."""
+    chat = shared.chat()
+    shared.append(chat, rows_of("text"))
+    several = _whole(shared, [chat])
+    number, time = several.viewers[chat].after, several.times[chat]
+    with shared.client() as client:
+        for at, is_new in (("", 0), (f"{time}", 0), (f"{time},7,,", 0), ("x", 0), ("-1", 0), ("9" * 19, 0), ("7", 1)):
+            query = {"chats": f"list,{chat}:{number},list", "at": f",{at}"}
+            with client.stream("GET", "/api/events", params=query) as answer:
+                assert answer.status_code == 200
+                text, pieces = "", answer.iter_text()
+                while text.count('"chat":"list"') < 2:
+                    text += next(pieces)
+                assert text.count('"snapshot"') == is_new, at
 
 
 def _whole(gateway: Gateway, chats: list[str]) -> Several:

@@ -1,24 +1,32 @@
-"""A right that ends while a request is handled: after its checks, and before its change is made in the store."""
+"""A right that ends while a request is handled: after its checks, and before its change is made, or its answer sent."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from git_repository import IDENTITY
+from loop_desk import Desk
 from msgspec.structs import replace
 from served import AGENTS, Gateway, held_and_asking
 from waiting import until
 
+from penstock.chat.history.export.parts import TurnToExport
+from penstock.chat.history.frames import TurnView
 from penstock.chat.people import persons
 from penstock.chat.people.persons import Role
+from penstock.chat.service.exports import Exports
 from penstock.chat.store import permits
 from penstock.chat.store.rows import ChatChanges, ChatRule
+from penstock.chat.web import app, compression
 from penstock.chat.web.routes import ADDRESSES
+from penstock.config.ownership import Ownership, write_ownership
+from penstock.loop.loops import FOLDER as LOOPS
 
 CHANGES = (
     "submit", "create_chat", "update_chat", "delete_chat", "put_directory", "put_share", "delete_share",
@@ -195,6 +203,18 @@ CASES = [(does, how) for does in TRIED for how in ("removed", "viewer", "token",
 CASES += [(does, "private") for does in sorted(DEPENDS)]
 
 
+async def ended(gateway: Gateway, name: str, how: str) -> None:
+    """End what a person may do, in one of the ways in which it ends."""
+    if how == "signed out":
+        await gateway.logins.browsers.sign_out([it for it in gateway.logins.browsers.listed() if it.person == name])
+    elif how in ("viewer", "member"):
+        await asyncio.to_thread(persons.change, gateway.folder, name, lambda it: replace(it, role=how))
+    elif how == "token":
+        await asyncio.to_thread(persons.renew, gateway.folder, name)
+    elif any(it.name == name for it in gateway.logins.people.all()):
+        await asyncio.to_thread(persons.remove, gateway.folder, name)
+
+
 @pytest.mark.parametrize(("does", "how"), CASES, ids=lambda it: it.replace(" ", "_"))
 def test_a_right_that_ended_changes_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch, does: str, how: str) -> None:
     """The person is removed, becomes a viewer, gets another token, is signed out, or the chat becomes private."""
@@ -209,14 +229,8 @@ def test_a_right_that_ended_changes_nothing(scene: Scene, monkeypatch: pytest.Mo
             row = ChatChanges(visibility="private")
             for chat in (scene.chat, scene.held, scene.asking):
                 await type(gateway.store).update_chat(gateway.store, chat, row)
-        elif how == "signed out":
-            await gateway.logins.browsers.sign_out([it for it in gateway.logins.browsers.listed() if it.person == name])
-        elif how == "viewer":
-            await asyncio.to_thread(persons.change, gateway.folder, name, lambda it: replace(it, role="viewer"))
-        elif how == "token":
-            await asyncio.to_thread(persons.renew, gateway.folder, name)
-        elif any(it.name == name for it in gateway.logins.people.all()):
-            await asyncio.to_thread(persons.remove, gateway.folder, name)
+        else:
+            await ended(gateway, name, how)
 
     before = scene.state()
     with client_as(gateway, name, token, by_cookie=how == "signed out") as client, monkeypatch.context() as patch:
@@ -231,6 +245,108 @@ def test_a_right_that_ended_changes_nothing(scene: Scene, monkeypatch: pytest.Mo
     if how == "private":
         for chat in (scene.chat, scene.held, scene.asking):
             gateway.call(gateway.service.change(chat, visibility="team"))
+
+
+READ = [it for it in ADDRESSES if it.method == "GET" and it.right != "public" and it.media != "text/event-stream"]
+"""Addresses that are read; streams look at the right by themselves, as test_one_stream.py and test_people.py prove."""
+
+NOT_THERE = {
+    "trajectory": "the turn has not ended",
+    "undo_plan": "the turn has not ended",
+    "file": "there is no such file",
+    "picture": "there is no such file",
+    "land_plan": "the chat has no tree",
+    "run_output": "the loop has no step",
+    "run_changes": "the loop has no round",
+    "run_candidate_changes": "the loop has no round",
+    "run_details": "the loop has no turn",
+}
+"""Operations whose answer here is an error of its own, and why."""
+
+READS = [(it.does, how) for it in READ if it.does not in NOT_THERE for how in ("removed", "token", "signed out")]
+READS += [(it.does, "private") for it in READ if it.right in ("read", "drive") and it.does not in NOT_THERE]
+READS += [(it.does, "viewer") for it in READ if it.right in ("begin", "drive", "manage") and it.does not in NOT_THERE]
+READS += [(it.does, "member") for it in READ if it.right in ("operate", "signed in") and it.does not in NOT_THERE]
+
+
+@pytest.fixture(scope="module")
+def loop(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A loop of ana that the team sees; its id."""
+    with pytest.MonkeyPatch.context() as environ:
+        for name, value in IDENTITY.items():
+            environ.setenv(name, value)
+        environ.setenv("PENSTOCK_PERSON", "ana")
+        desk = Desk(tmp_path_factory.mktemp("desk"))
+        desk.data = scene.gateway.folder
+        journal = desk.begin(desk.settings("nobody"), "l1")
+        journal.close()
+    write_ownership(journal.folder, Ownership("ana", "team"))
+    return f"loop-{journal.folder.name}"
+
+
+@pytest.mark.parametrize(("does", "how"), READS, ids=lambda it: it.replace(" ", "_"))
+def test_a_right_that_ended_reads_nothing(
+    scene: Scene, loop: str, monkeypatch: pytest.MonkeyPatch, does: str, how: str
+) -> None:
+    """The right ends when the answer is there, and before it is sent: it is not sent, and says no more than before."""
+    gateway = scene.gateway
+    [address] = [it for it in READ if it.does == does]
+    name = "ana" if address.right == "manage" else "cat"
+    needs_owner = address.right == "operate" or how == "member"
+    token = renewed(gateway, name, "owner" if needs_owner else "member")
+    path = address.path.replace("{chat}", scene.chat).replace("{turn}", "1").replace("{attachment}", scene.file)
+    path = path.replace("{run}", loop).replace("{agent}", "scripted")
+    query = {"q": "one", "path": str(gateway.root)}
+    folder = gateway.folder / LOOPS / loop.removeprefix("loop-")
+
+    async def end() -> None:
+        if how == "private":
+            await gateway.service.change(scene.chat, visibility="private")
+            write_ownership(folder, Ownership("ana", "private"))
+        else:
+            await ended(gateway, name, how)
+
+    async def ending(request: Any, response: Any) -> None:
+        await compression.compress(request, response)
+        if request.headers.get("x-ends"):
+            with permits.acting(None):
+                await end()
+
+    with client_as(gateway, name, token, by_cookie=how == "signed out") as client, monkeypatch.context() as patch:
+        assert client.get(path, params=query).status_code == 200
+        patch.setattr(app, "compress", ending)
+        answer = client.get(path, params=query, headers={"X-Ends": "1"})
+    assert answer.status_code == {"viewer": 403, "member": 403, "private": 404}.get(how, 401), answer.text
+    assert answer.json().keys() <= {"type", "title", "status", "detail", "code", "help", "error"}
+    if how == "private":
+        gateway.call(gateway.service.change(scene.chat, visibility="team"))
+        write_ownership(folder, Ownership("ana", "team"))
+
+
+def test_a_file_ends_with_the_right_to_read_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chat is sent as a file turn by turn: what is read after it became private is not sent."""
+    gateway = scene.gateway
+    token = renewed(gateway, "cat", "member")
+    read = Exports.turns
+
+    async def ending(exports: Exports, id: str, *, with_details: bool) -> AsyncIterator[TurnToExport]:
+        turns = read(exports, id, with_details=with_details)
+        yield TurnToExport(TurnView(1, "the first one"))
+        with permits.acting(None):
+            await gateway.service.change(id, visibility="private")
+        async for turn in turns:
+            yield turn
+
+    path = f"/api/chats/{scene.chat}/export"
+    with client_of(gateway, token) as client, monkeypatch.context() as patch:
+        assert "three" in client.get(path).text
+        patch.setattr(Exports, "turns", ending)
+        got: list[str] = []
+        with client.stream("GET", path) as answer, pytest.raises(httpx.RemoteProtocolError):
+            got.extend(answer.iter_text())
+    assert "the first one" in "".join(got)
+    assert "three" not in "".join(got)
+    gateway.call(gateway.service.change(scene.chat, visibility="team"))
 
 
 def renewed(gateway: Gateway, name: str, role: Role) -> str:

@@ -51,7 +51,8 @@ class Server {
       }
       for (; it.after < log.length; it.after++) {
         const frame = { type: "thinking", content: log[it.after] };
-        this.#send(connection, { place, chat: it.name, number: it.after + 1, frame });
+        const at = this.times?.get(it.name);
+        this.#send(connection, { place, chat: it.name, number: it.after + 1, at, frame });
       }
     }
   }
@@ -136,6 +137,37 @@ test("a tab that comes later is told all, and nothing comes twice to the one tha
   hub.remove(1);
   hub.remove(2);
   hub.remove(3);
+  await pass(100);
+});
+
+test("a chat is asked for again with the time of the last entry, also by a tab whose worker has ended", async () => {
+  const server = new Server();
+  server.times = new Map([["a", 1764000000000]]);
+  server.write("a", "a1");
+  server.write("b", "b1");
+  const makeWorker = () => {
+    const [port, other] = channel();
+    new Tabs().connect(other);
+    return { port };
+  };
+  const tab = new OneStream(makeWorker);
+  const followed = ["b", "a"].map((name) => tab.follow(name, null, () => {}));
+  await pass(100);
+  server.write("a", "a2");
+  await settle();
+  server.cut();
+  await pass();
+  assert.equal(requests.at(-1).path, "/api/events?delta=1&chats=b%3A1,a%3A2&at=,1764000000000");
+  // The tab itself knows it too: its next worker asks for the same.
+  server.cut();
+  const kept = Date.now;
+  Date.now = () => kept() + 16_000;
+  tab.check();
+  Date.now = kept;
+  await pass();
+  assert.equal(requests.at(-1).path, "/api/events?delta=1&chats=b%3A1,a%3A2&at=,1764000000000");
+  // After a snapshot the number alone is known.
+  for (const it of followed) it.close();
   await pass(100);
 });
 

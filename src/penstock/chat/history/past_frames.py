@@ -5,6 +5,7 @@ Of frames that replace each other a client gets the newest only, so what a slow 
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from itertools import groupby
 from typing import NamedTuple
@@ -50,6 +51,8 @@ class PastFrames:
         self.is_urgent: bool = False
         """True if a frame was added that clients should see at once; whoever reads it sets it back."""
         self._oldest = number  # a client from before it needs a snapshot
+        self._first = number + 1  # the first entry whose time is known
+        self._times = array("q")  # of the entries from there on
         self._changes: list[_Change] = []
         self._turn = 0  # the newest turn that began: its reply grows
         self._text = ""
@@ -73,6 +76,17 @@ class PastFrames:
         self._text = text
         self._replies.append(_Reply(number, version + is_new, len(text)))
         self._add(_Change(number, self._turn, self._replies[-1]))
+
+    def note_time(self, number: int, at: int) -> None:
+        """Note the time of an entry, which follows the one noted before; others are forgotten if it does not."""
+        if number != self._first + len(self._times):
+            self._first, self._times = number, array("q")
+        self._times.append(at)
+
+    def time_of(self, number: int) -> int | None:
+        """Return the time of an entry from which a client can come; None if it is unknown."""
+        place = number - self._first
+        return self._times[place] if 0 <= place < len(self._times) else None
 
     def _add(self, change: _Change) -> None:
         self.is_urgent = self.is_urgent or not isinstance(change.what, _REPLACED)
@@ -111,6 +125,9 @@ class PastFrames:
                 half = len(past) // 2
                 self._oldest = max(self._oldest, past[half - 1].number)
                 del past[: half - (past is self._replies)]  # the reply at the oldest entry is kept
+        if self._oldest - self._first > MAX_CHANGES:
+            del self._times[: self._oldest - self._first]
+            self._first = self._oldest
 
 
 def _number(item: _Change | _Reply) -> int:

@@ -181,6 +181,7 @@ class Timeline:
         self._past.is_urgent = False
         more: list[ev.Event] = []  # text that only makes the reply longer: one step, however many entries
         for number, at, what in entries:
+            self._past.note_time(number, at)
             if self._live is not None and self._live.growing and _is_text(what):
                 more.append(what)
                 self._live.steps.take(what)
@@ -196,6 +197,17 @@ class Timeline:
             self._feed(more)
         self._past.bound()
         return self._past.is_urgent
+
+    def note_time(self, number: int, at: int) -> None:
+        """Note the time of an entry, which follows the one noted before; of the first one if the timeline is new."""
+        self._past.note_time(number, at)
+
+    def time_of(self, number: int) -> int | None:
+        """Return the time of an entry, in milliseconds since 1970; None if it is unknown.
+
+        It tells whether a client has seen this entry, or another one that had its number before the store was restored.
+        """
+        return self._past.time_of(number)
 
     def delete(self) -> None:
         """End the chat, and show its clients that it was deleted."""

@@ -724,6 +724,7 @@ declare namespace Api {
     chat: string;
     frame: Record<string, unknown>;
     number?: number | null;
+    at?: number | null;
   }
 
   interface PlanFrame {

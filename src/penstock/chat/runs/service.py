@@ -24,6 +24,7 @@ from penstock.chat.runs.loops import LoopReader
 from penstock.chat.runs.recordings import events_of
 from penstock.chat.runs.timeline import RunTimeline
 from penstock.chat.runs.views import RoundChanges, RunDetails, RunView, StepOutput
+from penstock.chat.store import permits
 from penstock.config.ownership import Ownership, RunVisibility, ownership_in, write_ownership
 from penstock.doc.state import FOLDER as DOCUMENTS
 from penstock.doc.state import DocumentState, state_in
@@ -161,6 +162,7 @@ class Runs:
 
         def write() -> RunDetails:
             folder = self._folder(id)
+            permits.check()  # a document or loop is no row of the store
             before = ownership_in(folder)
             write_ownership(folder, Ownership(person or before.person, visibility or before.visibility))
             return _read_on(self._reader(id)).details()
@@ -239,6 +241,7 @@ class Runs:
             reader = self._read_loop(id)
             if not reader.is_live:
                 raise Conflicting("the loop does not run", expected="a loop that runs")
+            permits.check()
             LoopInbox(reader.folder).put("stop_now" if now else "stop")
             return reader.details()
 
@@ -259,6 +262,7 @@ class Runs:
             loop = reader.details().loop
             if loop is None or not loop.can_land:
                 raise Conflicting("the loop cannot be landed", expected="a loop that has ended, with a commit")
+            permits.check()
             try:
                 result, _ = land_loop(self.data, LoopFolder(reader.folder, reader.state), squash=squash)
             except GitError as error:
@@ -283,6 +287,7 @@ class Runs:
 
         def put() -> RunDetails:
             reader = self._read_loop(id)
+            permits.check()
             LoopInbox(reader.folder).put("message", text, is_of_person=True)
             return reader.details()
 

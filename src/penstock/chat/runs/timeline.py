@@ -49,6 +49,9 @@ class RunTimeline:
         snapshot = replace(self.turns.snapshot(), number=self.number, earlier=False)
         return [(self.number, snapshot), (self.number, self._state())]
 
+    def time_of(self, number: int) -> None:
+        """Return None: its numbers are never those of another timeline."""
+
     def frames(self, after: int, *, deltas: bool = False) -> list[tuple[int, RunFrame]] | None:
         """Return the frames that bring a client from entry `after` up to date; None if it needs all of `start`."""
         if after > self.number:

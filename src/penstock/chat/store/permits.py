@@ -1,22 +1,25 @@
-"""Permits: the right of a request, which the store checks where it makes the change.
+"""Permits: the right of a request, which the store checks where it reads what a chat holds, or makes a change.
 
-A check before the change is not enough: the right may end in between. The permit of a request holds for all changes
-that the request makes; changes without one are Penstock's own.
+A check before that is not enough: the right may end in between. The permit of a request holds for all that the request
+reads and changes; reads and changes without one are Penstock's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
+from typing import TypeVar
 
 from penstock.chat.store.search import Reader
 
-Permit = Callable[[], Reader]
-"""Function that returns the person who makes a change, as statements have them.
+Item = TypeVar("Item")
 
-It raises an error if the person may no longer make it. It is called in any thread, so it does not block, and before
-each attempt at the change.
+Permit = Callable[[], Reader]
+"""Function that returns the person who reads or changes something, as statements have them.
+
+It raises an error if the person may no longer do so. It is called in any thread, and before each attempt; it blocks no
+longer than the read of a small file.
 """
 
 _current: ContextVar[Permit | None] = ContextVar("penstock.permit", default=None)
@@ -29,7 +32,7 @@ def current() -> Permit | None:
 
 @contextmanager
 def acting(permit: Permit | None) -> Iterator[None]:
-    """Make the store check this permit at each change inside the context; None: check none."""
+    """Make the store check this permit at each read and change inside the context; None: check none."""
     token = _current.set(permit)
     try:
         yield
@@ -42,6 +45,22 @@ def outside() -> Context:
     context = copy_context()
     context.run(_current.set, None)
     return context
+
+
+def each(items: AsyncIterable[Item]) -> AsyncIterator[Item]:
+    """Return the same items; each is read under the permit that holds now, also if they are read later."""
+    return _each(aiter(items), current())
+
+
+async def _each(items: AsyncIterator[Item], permit: Permit | None) -> AsyncIterator[Item]:
+    while True:
+        with acting(permit):
+            check()
+            try:
+                item = await anext(items)
+            except StopAsyncIteration:
+                return
+        yield item
 
 
 def check() -> None:

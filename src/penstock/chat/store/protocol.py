@@ -238,6 +238,9 @@ class ChatStore(Protocol):
     the transaction of the change: `submit`, `create_chat`, `update_chat`, `delete_chat`, `put_directory`, `put_share`,
     `delete_share`, `put_attachment`, `delete_attachment`. For entries, rows and attachments, the permit's reader also
     has to see the chat then; otherwise there is none for them (`UnknownChat`).
+
+    The same holds for the calls that read what a chat holds: `read`, `list_turns`, `list_attachments`,
+    `read_attachment`. All other reads are Penstock's own.
     """
 
     @property

@@ -200,7 +200,7 @@ class SqliteStore:
         check_chat(chat)
         check_number("after", after)
         check_number("limit", limit, 1)
-        page: Page = await self._read(tables.read, chat, after, limit)
+        page: Page = await self._read_permitted(tables.read, chat, after, limit)
         return page
 
     async def trim(self, chat: str, upto: int) -> None:
@@ -260,7 +260,7 @@ class SqliteStore:
         """As `ChatStore.list_turns`."""
         check_chat(chat)
         check_number("limit", limit, 1)
-        rows: list[TurnRow] = await self._read(tables.list_turns, chat, before, limit)
+        rows: list[TurnRow] = await self._read_permitted(tables.list_turns, chat, before, limit)
         return rows
 
     async def list_expired(self, *, before: int | None, max_bytes: int | None) -> dict[str, int]:
@@ -342,13 +342,13 @@ class SqliteStore:
     async def list_attachments(self, chat: str) -> list[Attachment]:
         """As `ChatStore.list_attachments`."""
         check_chat(chat)
-        found: list[Attachment] = await self._read(tables.list_attachments, chat)
+        found: list[Attachment] = await self._read_permitted(tables.list_attachments, chat)
         return found
 
     async def read_attachment(self, chat: str, id: str) -> bytes | None:
         """As `ChatStore.read_attachment`."""
         check_chat(chat)
-        found: bytes | None = await self._read(tables.read_attachment, chat, id)
+        found: bytes | None = await self._read_permitted(tables.read_attachment, chat, id)
         return found
 
     async def note_attachments(self, chat: str, ids: Sequence[str], turn: int) -> None:
@@ -430,6 +430,13 @@ class SqliteStore:
     def _notify(self, news: News) -> None:
         for subscription in self._subscriptions:
             subscription.add(news)
+
+    async def _read_permitted(self, read: Callable[..., Any], chat: str, *arguments: Any) -> Any:
+        """Read what a chat holds if the person of the request, if there is one, sees the chat then."""
+        permit = permits.current()
+        if permit is None:
+            return await self._read(read, chat, *arguments)
+        return await self._read(tables.read_shown, permit, read, chat, *arguments)
 
     async def _read(self, read: Callable[..., Any], *arguments: Any) -> Any:
         self._require_open()

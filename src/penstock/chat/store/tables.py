@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.chat.store import search_tables
 from penstock.chat.store.columns import from_sqlite, insert, names, sqlite_value, sqlite_values
@@ -277,12 +278,30 @@ class Statements:
 
 @contextmanager
 def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Make all reads inside the context see one state of the file."""
+    """Make all reads inside the context see one state of the file, also those of contexts inside it."""
+    if connection.in_transaction:
+        yield
+        return
     connection.execute("BEGIN")
     try:
         yield
     finally:
         connection.rollback()
+
+
+def read_shown(
+    connection: sqlite3.Connection, permit: Permit, read: Callable[..., Any], chat: str, *arguments: Any
+) -> Any:
+    """Call a read of a chat if the reader of a permit sees the chat, both in one state of the file.
+
+    Raises:
+        UnknownChat: there is none, or the reader does not see it.
+    """
+    reader = permit()
+    with _snapshot(connection):
+        if not connection.execute(SHOWN, (chat, *reader)).fetchone():
+            raise UnknownChat(chat)
+        return read(connection, chat, *arguments)
 
 
 def find_head(connection: sqlite3.Connection, chat: str) -> Head:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
-from penstock.chat.errors import NoSuchChat
+from penstock.chat.errors import NoSuchChat, NotAllowed
 from penstock.chat.people.audit import Audit
 from penstock.chat.people.persons import Person
-from penstock.chat.people.rights import Right, check, may_read, reader_of
+from penstock.chat.people.rights import Right, check, is_owner, may_read, reader_of
 from penstock.chat.runs.service import Runs
 from penstock.chat.service.service import Service
 from penstock.chat.store.permits import Permit
@@ -62,20 +63,26 @@ class Api:
         if right != "public":
             check(person_of(request), right, run if chat is None else self.service.row(chat))
 
-    def permit(self, request: Request, right: Right, chat: str | None, run: Ownership | None = None) -> Permit | None:
-        """Return the permit of a request, for the changes that it makes; None for one that anybody may send.
+    def permit(self, request: Request, right: Right, chat: str | None, folder: Path | None = None) -> Permit | None:
+        """Return the permit of a request, for what it reads and changes; None for one that anybody may send.
 
-        It is that of `check`, by what is known when it is called: of the login, the person's role, and the chat.
+        It is that of `check`, by what is known when it is called: of the login, the person's role, and the chat, or
+        the document or loop of the `folder`.
         """
         if right == "public":
             return None
-        name, row = person_of(request).name, None if chat is None else self.service.row(chat)
+        asked, row = person_of(request), None if chat is None else self.service.row(chat)
 
         def permitted() -> Reader:
             self.security.check_still(request.scope)
-            person = self.security.logins.people.find(name)
+            person = self.security.logins.people.find(asked.name)
             assert person is not None
-            check(person, right, run if row is None else self._latest(row))
+            if row is not None:
+                check(person, right, self._latest(row))
+            else:
+                check(person, right, None if folder is None else ownership_in(folder))
+            if is_owner(asked) and not is_owner(person) and right == "signed in":
+                raise NotAllowed(f"{person.name} is no longer an owner of this server", help="send the request again")
             return reader_of(person)
 
         return permitted
@@ -86,13 +93,13 @@ class Api:
         except NoSuchChat:
             return row
 
-    async def ownership(self, run: str | None) -> Ownership | None:
-        """Return to whom a document or loop belongs; None if none is named.
+    async def ownership(self, run: str) -> Ownership:
+        """Return to whom a document or loop belongs.
 
         Raises:
             NoSuchRun: it does not exist.
         """
-        return None if run is None else ownership_in(await self.runs.folder(run))
+        return ownership_in(await self.runs.folder(run))
 
     def sees_chat(self, chat: str, person: Person) -> bool:
         """Return whether a person may still see a chat. The end of one that is deleted is for all who watch it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
@@ -21,6 +22,7 @@ from penstock.chat.web.errors import MethodNotAllowed, NotFound
 from penstock.chat.web.middleware import NAMED, PRIVATE, Middleware
 from penstock.chat.web.routes import ADDRESSES, PAGES, Address
 from penstock.chat.web.static import INDEX, SHARED_INDEX, PageFiles
+from penstock.config.ownership import Ownership, ownership_in
 from penstock.config.rules import NODE_NAME_PATTERN
 from penstock.run.trace_context import TraceContext, of_request, parsed
 
@@ -90,18 +92,26 @@ class _Place:
             if chat is not None:
                 await self._api.service.node.find(chat)
             run: str | None = arguments.get("run")
-            self._api.check(request, address.right, chat, await self._api.ownership(run))
+            folder = None if run is None else await self._api.runs.folder(run)
+            self._api.check(request, address.right, chat, _ownership(folder))
             if address.body is not None:
                 arguments["body"] = await schemas.read(request, address.body)
                 self._api.security.check_still(scope)
                 # Again: a body may take its time.
-                self._api.check(request, address.right, chat, await self._api.ownership(run))
-            # And again where something is changed: what the handler waits for may take its time as well.
-            with permits.acting(self._api.permit(request, address.right, chat, await self._api.ownership(run))):
+                self._api.check(request, address.right, chat, _ownership(folder))
+            # And again where something is read or changed: what the handler waits for may take its time as well.
+            permit = self._api.permit(request, address.right, chat, folder)
+            with permits.acting(permit):
                 answer = await address.handler(self._api, request, **arguments)
-        if isinstance(answer, Response):
-            await compress(request, answer)
+            if isinstance(answer, Response):
+                await compress(request, answer)
+            if address.method == "GET" and permit is not None:
+                permit()  # what was read is sent only to one who may still read it
         await answer(scope, receive, send)
+
+
+def _ownership(folder: Path | None) -> Ownership | None:
+    return None if folder is None else ownership_in(folder)
 
 
 def _trace(request: Request) -> TraceContext | None:

@@ -55,8 +55,8 @@ class Step(NamedTuple):
 
     data: bytes
     frames: int
-    parts: tuple[tuple[int | None, bytes], ...] = ()
-    """The frames as JSON, each with its number, for a stream of several chats."""
+    parts: tuple[tuple[int | None, int | None, bytes], ...] = ()
+    """The frames as JSON, each with its number and the time of that entry, for a stream of several chats."""
 
 
 class WatchedTimeline(Protocol):
@@ -71,6 +71,10 @@ class WatchedTimeline(Protocol):
 
     def frames(self, after: int, *, deltas: bool = False) -> Sequence[tuple[int, StreamFrame]] | None:
         """Return the frames that bring a client from entry `after` up to date; None if it needs those of `start`."""
+        ...
+
+    def time_of(self, number: int) -> int | None:
+        """Return the time of the entry of a number, in milliseconds since 1970; None if it is unknown."""
         ...
 
 
@@ -189,6 +193,10 @@ class Watch:
         """Number of the last entry that can be shown; the watch must be `ready`."""
         return self._shown().number
 
+    def time_of(self, number: int) -> int | None:
+        """Return the time of the entry of a number; None if it is unknown. The watch must be `ready`."""
+        return self._shown().time_of(number)
+
     def step(self, cursor: int | None, *, deltas: bool) -> Step:
         """Return the frames that bring a client from `cursor` up to date; the snapshot if it is None or unknown."""
         timeline = self._shown()
@@ -201,7 +209,7 @@ class Watch:
             missed = timeline.frames(cursor, deltas=deltas) if cursor is not None else None
             if missed is None:
                 missed = timeline.start()
-            found = self._kept[key] = encode(missed)
+            found = self._kept[key] = encode(missed, timeline.time_of)
         return found
 
     async def close(self) -> None:
@@ -398,14 +406,14 @@ class Watches:
         closing.add_done_callback(self._closing.discard)
 
 
-def encode(missed: Sequence[tuple[int, StreamFrame]]) -> Step:
+def encode(missed: Sequence[tuple[int, StreamFrame]], time_of: Callable[[int], int | None] = lambda _: None) -> Step:
     """Encode frames as server-sent events.
 
     A client that returns with a number has seen everything up to it. Therefore, of the frames of one entry, only the
     last has the number. No frame before text has one: the text may have begun to grow before that frame, and it is sent
     once, as it is now.
     """
-    parts: list[tuple[int | None, bytes]] = []
+    parts: list[tuple[int | None, int | None, bytes]] = []
     data: list[bytes] = []
     text = max((place for place, (_, frame) in enumerate(missed) if isinstance(frame, GROWING)), default=0)
     for place, (number, frame) in enumerate(missed):
@@ -413,8 +421,8 @@ def encode(missed: Sequence[tuple[int, StreamFrame]]) -> Step:
         covers = number if place >= text and is_last else None
         if covers is not None:
             data.append(b"id: %d\n" % covers)
-        parts.append((covers, escaped(_encoder.encode(frame))))
-        data.append(_block(frame, parts[-1][1]))
+        parts.append((covers, None if covers is None else time_of(covers), escaped(_encoder.encode(frame))))
+        data.append(_block(frame, parts[-1][2]))
     return Step(b"".join(data), len(missed), tuple(parts))
 
 
@@ -427,12 +435,21 @@ def _block(frame: StreamFrame, data: bytes) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (str(frame.__struct_config__.tag).encode(), data)
 
 
-def placed(place: int, name: str, parts: Iterable[tuple[int | None, bytes]]) -> bytes:
-    """Encode frames for a stream of several chats: each in an envelope with its place, its chat and its number."""
+def placed(place: int, name: str, parts: Iterable[tuple[int | None, int | None, bytes]]) -> bytes:
+    """Encode frames for a stream of several chats: each in an envelope with its place, chat, number and time."""
     begin = b'event: frame\ndata: {"place":%d,"chat":"%b"' % (place, name.encode())
     return b"".join(
-        begin + (b"" if number is None else b',"number":%d' % number) + b',"frame":' + frame + b"}\n\n"
-        for number, frame in parts
+        b"".join(
+            [
+                begin,
+                b"" if number is None else b',"number":%d' % number,
+                b"" if at is None else b',"at":%d' % at,
+                b',"frame":',
+                frame,
+                b"}\n\n",
+            ]
+        )
+        for number, at, frame in parts
     )
 
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from starlette.responses import Response
 
-from penstock.chat.errors import ChatError, ShuttingDown
-from penstock.chat.store.protocol import StoreClosed, StoreFailed
+from penstock.chat.errors import ChatError, NoSuchChat, ShuttingDown
+from penstock.chat.store.protocol import StoreClosed, StoreFailed, UnknownChat
 from penstock.errors import PenstockError, UsageError
 
 NO_STORE = {"Cache-Control": "no-store"}
@@ -221,6 +221,8 @@ def answer(error: Exception, path: str = "") -> Response:
     headers = {**NO_STORE, **getattr(error, "headers", {})}
     if isinstance(error, StoreClosed):
         error = ShuttingDown()
+    elif isinstance(error, UnknownChat):  # it was deleted, or is not the person's to see, since the request was checked
+        error = NoSuchChat(error.chat)
     if isinstance(error, ChatError):
         code, status = error.code, error.status
     elif isinstance(error, StoreFailed):

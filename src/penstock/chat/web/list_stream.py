@@ -44,6 +44,9 @@ class ListTimeline:
         """Return the frame for a new client: it asks for the list."""
         return [(self.number, ListChanged())]
 
+    def time_of(self, number: int) -> None:
+        """Return None: its numbers are never those of another list."""
+
     def frames(self, after: int, *, deltas: bool = False) -> list[tuple[int, ListFrame]] | None:
         """Return the changes after a number; None if they are unknown."""
         if not self._begin <= after <= self.number:

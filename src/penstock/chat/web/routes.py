@@ -212,7 +212,7 @@ ADDRESSES = (
     Address("GET", f"{C}/events", "read", streams.events, "The stream of a chat", None, 200, Frame, (404, 429),
             media="text/event-stream", query=("after", "delta"), headers=("Last-Event-ID",)),
     Address("GET", "/api/events", "signed in", streams.all_events, "One stream of several chats, and of the list", None,
-            200, schemas.PlacedFrame, (400, 429), media="text/event-stream", query=("chats", "delta")),
+            200, schemas.PlacedFrame, (400, 429), media="text/event-stream", query=("chats", "at", "delta")),
     Address("GET", "/api/shares", "signed in", shares.list_shares, "The shares of the chats that the person may manage",
             None, 200, {"shares": list[ShareView]}),
     Address("POST", f"{C}/shares", "manage", shares.share, "Make a link that shows a chat to whoever has it",

@@ -461,3 +461,5 @@ class PlacedFrame(msgspec.Struct, frozen=True, omit_defaults=True):
     """Frame as in the stream of the chat; for `list` one of the list's."""
     number: int | None = None
     """Number to return with; None: the next frame has one."""
+    at: int | None = None
+    """Time of the entry of this number, to return with as well: after a restore, another entry may have the number."""

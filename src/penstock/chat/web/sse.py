@@ -87,6 +87,8 @@ class FollowedLog(NamedTuple):
     """Function that returns whether a person may still see it, in a stream of several chats."""
     is_missing: bool = False
     """True if it does not exist, or its client may not see it."""
+    at: int | None = None
+    """Time of the entry `after`, by which it is known to be the one that the client has seen; None: it is."""
 
 
 class StreamPlace:
@@ -96,6 +98,8 @@ class StreamPlace:
         self.followed = followed
         self.cursor: int | None = followed.after
         """The last entry that was sent."""
+        self.at: int | None = followed.at
+        """Time of this entry, if it is known."""
         self.watch: Watch
         self.is_open: bool = True
         """True if more may come."""
@@ -104,10 +108,19 @@ class StreamPlace:
         self.is_named = is_named
         self._index = index
 
+    def compare(self) -> None:
+        """Forget the cursor if the entry of its number is not the one that the client has seen: after a restore."""
+        if self.at is None or self.cursor is None:
+            return
+        if self.watch.time_of(self.cursor) not in (None, self.at):
+            self.cursor = None
+
     def news(self, *, deltas: bool) -> Step:
         """Return the frames after the cursor, as this stream has them, and move the cursor."""
+        self.compare()
         step = self.watch.step(self.cursor, deltas=deltas)
         self.cursor = self.watch.number
+        self.at = self.watch.time_of(self.cursor)
         if self.is_named and step.data:
             return Step(placed(self._index, self.followed.name, step.parts), step.frames)
         return step
@@ -116,7 +129,7 @@ class StreamPlace:
         """Mark it as ended, and return the frame that says so; a stream of one chat has only `Deleted`."""
         self.is_open = False
         if self.is_named:
-            return placed(self._index, self.followed.name, [(None, END_OF_CHAT[kind])])
+            return placed(self._index, self.followed.name, [(None, None, END_OF_CHAT[kind])])
         return DELETED if kind is frames.Deleted else b""
 
 
@@ -245,6 +258,8 @@ class EventStream:
             yield Step(place.end(frames.Missing), 1)
             return
         watch = place.watch
+        if watch.ready:
+            place.compare()
         if watch.ready and not client.dismissed and place.cursor != watch.number:
             yield place.news(deltas=self._deltas)
         if watch.over and (not watch.ready or place.cursor == watch.number):
@@ -274,14 +289,14 @@ class EventStream:
         if client.flow is None or client.flow.write_paused or watch.over or watch.failed or not watch.ready:
             return False
         places = [place for place in self._places if place.is_open and not place.is_expelled and place.watch is watch]
-        before = [place.cursor for place in places]
+        before = [(place.cursor, place.at) for place in places]
         try:
             steps = [place.news(deltas=self._deltas) for place in places]
         except Exception:
             steps = None  # a bug, which the task raises as well, where it ends this stream alone
         if steps is None or sum(len(step.data) for step in steps) > PIECE_BYTES:
-            for place, cursor in zip(places, before, strict=True):
-                place.cursor = cursor
+            for place, (cursor, at) in zip(places, before, strict=True):
+                place.cursor, place.at = cursor, at
             return False
         for step in steps:
             if step.data:

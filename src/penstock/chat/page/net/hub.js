@@ -27,11 +27,13 @@ export function pause(n, random = Math.random()) {
  *   "waiting": the connection was lost, and is tried again; reported once for each attempt. The last two are final.
  * @typedef {{ state: HubState, attempts: number, reason: string }} StateMessage
  *   `attempts` have failed in a row; `reason`: why the server serves no stream now, in its own words.
- * @typedef {{ frame: import("./wire.js").WireFrame, number: number | null }} FrameMessage  `number` is null if the frame has none.
+ * @typedef {{ frame: import("./wire.js").WireFrame, number: number | null, at?: number }} FrameMessage
+ *   `number` is null if the frame has none; `at`: the time of the entry of this number.
  * @typedef {StateMessage | FrameMessage} Message
  * @typedef {object} Subscriber
  * @property {string} name  `list`, the id of a chat, or `runs/` and the id of a document or loop.
  * @property {number | null} after  The last number that it knows.
+ * @property {number | undefined} at  The time of the entry of this number: another entry may have it after a restore.
  * @property {(message: Message) => void} notify
  * @property {HubState | ""} state
  */
@@ -55,10 +57,11 @@ export class StreamHub {
    * @param {string} name
    * @param {number | null} after
    * @param {(message: Message) => void} notify
+   * @param {number} [at]
    */
-  add(key, name, after, notify) {
+  add(key, name, after, notify, at) {
     if (!this.#subscribers.size) this.#attempt = 0;
-    this.#subscribers.set(key, { name, after, notify, state: "" });
+    this.#subscribers.set(key, { name, after, at, notify, state: "" });
     this.#connectIn(CHANGE_MS);
   }
 
@@ -103,12 +106,12 @@ export class StreamHub {
     /** @type {Map<string, Subscriber[]>} */
     const places = new Map();
     for (const it of this.#subscribers.values()) {
-      const query = it.after === null ? it.name : `${it.name}:${it.after}`;
-      const place = places.get(query);
+      const key = `${it.name}:${it.after}:${it.at}`;
+      const place = places.get(key);
       if (place) place.push(it);
-      else if (places.size < MAX_PLACES) places.set(query, [it]);
+      else if (places.size < MAX_PLACES) places.set(key, [it]);
     }
-    return places;
+    return [...places.values()];
   }
 
   /** Replace the connection by one for those who subscribe now. */
@@ -144,11 +147,13 @@ export class StreamHub {
    * Read until the stream ends; returns how soon to resume, or null for the usual delay.
    *
    * @param {AbortController} abort
-   * @param {Map<string, Subscriber[]>} places
+   * @param {Subscriber[][]} asked
    */
-  async #read(abort, places) {
-    const names = [...places.keys()].map(encodeURIComponent);
-    const response = await fetch(`/api/events?delta=1&chats=${names.join(",")}`, {
+  async #read(abort, asked) {
+    const names = asked.map(([{ name, after }]) => encodeURIComponent(after === null ? name : `${name}:${after}`));
+    const times = asked.map(([{ at = "" }]) => at).join(",");
+    const query = `delta=1&chats=${names.join(",")}${/\d/.test(times) ? `&at=${times}` : ""}`;
+    const response = await fetch(`/api/events?${query}`, {
       signal: abort.signal,
       cache: "no-store",
       headers: { Accept: "text/event-stream" },
@@ -164,7 +169,6 @@ export class StreamHub {
     const reader = response.body.getReader();
     const decoder = new TextDecoder();
     const parser = new EventParser();
-    const asked = [...places.values()];
     if (!abort.signal.aborted) this.#notifyState(this.#still(asked.flat()), "open");
     for (;;) {
       const silence = setTimeout(() => abort.abort("silence"), SILENCE_MS);
@@ -199,7 +203,7 @@ export class StreamHub {
       for (const it of this.#still(asked.flat())) if (it.name !== "list") it.notify({ frame: found, number: null });
       return null;
     }
-    const { frame, number = null } = found;
+    const { frame, number = null, at } = found;
     const subscribers = this.#still(asked[found.place] ?? []);
     if (frame.type === "missing" || frame.type === "deleted") this.#forget(subscribers);
     if (frame.type === "missing") this.#notifyState(subscribers, "missing");
@@ -208,8 +212,8 @@ export class StreamHub {
       this.#connectIn(UNREADABLE_MS);
     } else {
       for (const it of subscribers) {
-        if (number !== null) it.after = number;
-        it.notify({ frame, number });
+        if (number !== null) Object.assign(it, { after: number, at });
+        it.notify({ frame, number, at });
       }
     }
     return null;

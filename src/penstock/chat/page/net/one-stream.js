@@ -19,7 +19,7 @@ const policy = /** @type {any} */ (globalThis).trustedTypes?.createPolicy("penst
   },
 });
 
-/** @typedef {{ name: string, after: number | null, notify: (message: Message) => void }} Followed */
+/** @typedef {{ name: string, after: number | null, at?: number, notify: (message: Message) => void }} Followed */
 
 /** Everything that this tab follows. */
 export class OneStream {
@@ -44,11 +44,12 @@ export class OneStream {
    * @param {string} name  As the hub has it.
    * @param {number | null} after
    * @param {(message: Message) => void} notify
+   * @param {number} [at]  The time of the entry of this number.
    */
-  follow(name, after, notify) {
+  follow(name, after, notify, at) {
     const key = ++this.#lastKey;
     this.#begin();
-    this.#followed.set(key, { name, after, notify });
+    this.#followed.set(key, { name, after, at, notify });
     this.#add(key);
     return {
       close: () => {
@@ -85,8 +86,8 @@ export class OneStream {
   #add(key) {
     const it = this.#followed.get(key);
     if (!it) return;
-    this.#say({ act: "follow", key, name: it.name, after: it.after });
-    this.#hub?.add(key, it.name, it.after, (message) => this.#receive(key, message));
+    this.#say({ act: "follow", key, name: it.name, after: it.after, at: it.at });
+    this.#hub?.add(key, it.name, it.after, (message) => this.#receive(key, message), it.at);
   }
 
   #begin() {
@@ -137,7 +138,7 @@ export class OneStream {
   #receive(key, message) {
     const it = this.#followed.get(key);
     if (!it) return;
-    if ("frame" in message && message.number !== null) it.after = message.number;
+    if ("frame" in message && message.number !== null) Object.assign(it, { after: message.number, at: message.at });
     if ("state" in message && (message.state === "missing" || message.state === "signed_out"))
       this.#followed.delete(key);
     it.notify(message);

@@ -26,6 +26,8 @@ export class ChatStream {
   #onState;
   /** @type {number | null} */
   #after = null;
+  /** @type {number | undefined} */
+  #at;
   /** @type {{ close: () => void } | null} */
   #followed = null;
   /** @type {Timer} */
@@ -75,7 +77,7 @@ export class ChatStream {
     this.#leave();
     if (this.#isClosed) return;
     const receive = (/** @type {import("./hub.js").Message} */ message) => this.#receive(message);
-    this.#followed = oneStream.follow(this.#name, this.#after, receive);
+    this.#followed = oneStream.follow(this.#name, this.#after, receive, this.#at);
   }
 
   /** @param {Connection} state */
@@ -107,7 +109,7 @@ export class ChatStream {
   #receive(message) {
     if (this.#isClosed) return;
     if ("frame" in message) {
-      this.#handle(frameFromWire(/** @type {Api.RunFrame} */ (message.frame)), message.number);
+      this.#handle(frameFromWire(/** @type {Api.RunFrame} */ (message.frame)), message.number, message.at);
       return;
     }
     Object.assign(this, { attempts: message.attempts, reason: message.reason });
@@ -118,17 +120,22 @@ export class ChatStream {
   /**
    * @param {import("./wire.js").Frame} frame
    * @param {number | null} number
+   * @param {number} [at]
    */
-  #handle(frame, number) {
+  #handle(frame, number, at) {
     this.attempts = 0;
     if (this.#onFrame(frame, number) === "snapshot") {
       this.#leave();
       this.#after = null;
+      this.#at = undefined;
       this.#setState("waiting");
       this.#retryTimer = setTimeout(() => this.#follow(), pause(SNAPSHOT_ATTEMPT));
       return;
     }
-    if (number !== null) this.#after = number;
+    if (number !== null) {
+      this.#after = number;
+      this.#at = at;
+    }
     if (frame.type === "deleted") this.#end("deleted");
   }
 }

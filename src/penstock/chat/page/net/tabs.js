@@ -6,8 +6,8 @@ export const ALIVE_MS = 5000; // how often the worker says that it is there, and
 const GONE_MS = 120_000; // a tab that has not answered for so long is closed, or does nothing any more
 
 /**
- * @typedef {{ act: "follow", key: number, name: string, after: number | null } | { act: "leave", key: number }
- *   | { act: "wake" | "offline" | "alive" | "bye" }} Request  What a tab says.
+ * @typedef {{ act: "follow", key: number, name: string, after: number | null, at?: number }
+ *   | { act: "leave", key: number } | { act: "wake" | "offline" | "alive" | "bye" }} Request  What a tab says.
  * @typedef {{ key: number, message: import("./hub.js").Message } | "alive"} Answer  What it is told.
  */
 
@@ -39,7 +39,9 @@ export class Tabs {
     if (said.act === "follow") {
       const own = {}; // keys of two tabs are the same
       tab.keys.set(said.key, own);
-      this.#hub.add(own, said.name, said.after, (message) => port.postMessage({ key: said.key, message }));
+      const notify = (/** @type {import("./hub.js").Message} */ message) =>
+        port.postMessage({ key: said.key, message });
+      this.#hub.add(own, said.name, said.after, notify, said.at);
     } else if (said.act === "leave") {
       this.#hub.remove(tab.keys.get(said.key));
       tab.keys.delete(said.key);

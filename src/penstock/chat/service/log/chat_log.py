@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from penstock import events as ev
 from penstock.chat.errors import ChatError, NoSuchChat, NoSuchTurn
@@ -41,6 +42,9 @@ LISTED = (*ENDS, ev.QuestionAsked, ev.QuestionAnswered)
 """Entries of a turn that change what a list of chats shows: they count as changes of the row, which all nodes see."""
 
 Write = Entry | ev.Event
+
+MAX_NUMBER = 2**63 - 1
+"""Number larger than that of any entry: a chat that follows up to it reads to the end."""
 
 
 class ChatLog:
@@ -95,8 +99,13 @@ class ChatLog:
             return await held.is_over()
 
     async def turns(self, before: int | None, limit: int) -> tuple[list[TurnView], bool]:
-        """Return the newest turns before one, and whether there are earlier ones; in the order of the conversation."""
-        views, is_more, _ = await self._newest(before, limit)
+        """Return the newest turns before one, and whether there are earlier ones; in the order of the conversation.
+
+        Raises:
+            NoSuchChat: the chat was deleted, or its person no longer sees it.
+        """
+        with self._found():
+            views, is_more, _ = await self._newest(before, limit)
         return views, is_more
 
     async def _newest(self, before: int | None, limit: int) -> tuple[list[TurnView], bool, int]:
@@ -117,11 +126,20 @@ class ChatLog:
 
         Raises:
             NoSuchTurn: there is none, or it is no longer kept.
+            NoSuchChat: the chat was deleted, or its person no longer sees it.
         """
-        views, _, upto = await self._newest(turn + 1, 1)
-        if not views or views[0].turn != turn:
-            raise NoSuchTurn(f"the chat has no turn {turn}")
-        return views[0], await read_turn(self._store, self.id, views[0], upto)
+        with self._found():
+            views, _, upto = await self._newest(turn + 1, 1)
+            if not views or views[0].turn != turn:
+                raise NoSuchTurn(f"the chat has no turn {turn}")
+            return views[0], await read_turn(self._store, self.id, views[0], upto)
+
+    @contextmanager
+    def _found(self) -> Iterator[None]:
+        try:
+            yield
+        except UnknownChat as error:
+            raise NoSuchChat(self.id) from error
 
     async def activity(self, turn: int) -> AgentActivity:
         """Return what the agent of a turn does now.
@@ -148,12 +166,16 @@ class ChatLog:
     async def follow(self, last: int) -> bool:
         """Read the next entries if the timeline lacks some up to `last`. Return whether it read any.
 
+        With `MAX_NUMBER`, it also looks whether the store was restored: its number may be that of another entry.
+
         Raises:
             StoreFailed: the store cannot be read.
         """
         async with self.live.held() as held:
             if not self.live.is_behind(last):
                 return False
+            if last == MAX_NUMBER:
+                held.expect_others()
             held.expect_more()
             await held.current()
             return True

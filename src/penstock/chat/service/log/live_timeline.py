@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from penstock.chat.history.entries import Answered, Numbered, decode
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import KEPT_TURNS, Timeline, in_conversation
 from penstock.chat.service.log.stored_turns import decoded_views, first_entry
 from penstock.chat.service.nodes import Claim
-from penstock.chat.store.protocol import Ahead, ChatStore, StoreFailed
+from penstock.chat.store import permits
+from penstock.chat.store.protocol import Ahead, ChatStore, StoreFailed, Trimmed
 
 Watcher = Callable[[bool], None]
 """Callback after the timeline accepted entries. Its argument is True if clients should see them at once."""
@@ -49,6 +50,7 @@ class LiveTimeline:
         self._answered = answered
         self._timeline: Timeline | None = None
         self._is_current = False  # the timeline has all of the store's entries, as far as this process knows
+        self._is_compared = False  # the timeline is at an entry that the store has
         self._is_shown = True  # the timeline has all that clients have seen, and nothing that is not in the store
         self._number = 0  # the last entry that any timeline of this process accepted
         self._watchers: list[Watcher] = []
@@ -104,6 +106,10 @@ class LiveTimeline:
             return await held.current()
 
     async def _current(self) -> Timeline:
+        with permits.acting(None):  # it is read for all clients, whoever of them asks first
+            return await self._read()
+
+    async def _read(self) -> Timeline:
         timeline = self._timeline
         if timeline is None:
             summary = await self._store.summary(self._id, limit=KEPT_TURNS + 1)
@@ -115,18 +121,20 @@ class LiveTimeline:
                 timeline = Timeline(summary.number, views)
             # Until it has been read it lacks entries that clients have seen.
             self._timeline, self.at_rest, self._is_shown, self._is_current = timeline, False, False, False
+            self._is_compared = False
         if self._is_current and not self.is_skipping:
             return timeline
         self._is_current = self.is_skipping = False
         try:
             await self._read_on(timeline)
-        except Ahead:  # entries were lost: what the timeline has of them must not be shown
+        except Ahead:  # entries were lost, or are others by now: what the timeline has of them must not be shown
             self._timeline = None
-            return await self._current()
+            return await self._read()
         return timeline
 
     async def _read_on(self, timeline: Timeline) -> None:
         at_once = False
+        await self._compare(timeline)
         while True:
             page = await self._store.read(self._id, after=timeline.number)
             entries = decode(page.entries)
@@ -139,6 +147,25 @@ class LiveTimeline:
         self._is_current = self._is_shown = True
         self.newest, self.latest = timeline.newest, timeline.latest
         self._took(timeline, at_once)
+
+    async def _compare(self, timeline: Timeline) -> None:
+        """Check that the store still has the entry at which the timeline is; note its time if the timeline is new.
+
+        Raises:
+            Ahead: it has another one of this number, or none: it was restored.
+        """
+        if self._is_compared or not timeline.number:
+            return
+        with suppress(Trimmed):
+            page = await self._store.read(self._id, after=timeline.number - 1, limit=1)
+            for entry in page.entries:
+                known = timeline.time_of(entry.number)
+                if known is None:
+                    timeline.note_time(entry.number, entry.at)
+                elif known != entry.at:
+                    self._claim.void()
+                    raise Ahead(self._id, timeline.number, entry.number - 1)
+        self._is_compared = True
 
     async def _is_read_ahead(self, timeline: Timeline) -> bool:
         """Return whether the store has more than it returned. If entries were lost, earlier knowledge is discarded."""
@@ -289,6 +316,10 @@ class HeldTimeline:
     def expect_more(self) -> None:
         """Read the next entries from the store before the timeline is used again: there may be some."""
         self._live._is_current = False
+
+    def expect_others(self) -> None:
+        """Read the next entries as after `expect_more`, and look first whether the store was restored meanwhile."""
+        self._live._is_current = self._live._is_compared = False
 
     def appending(self, entries: Sequence[Numbered], *, with_summary: bool = False) -> AbstractContextManager[None]:
         """Accept entries, which are appended in the returned context, behind those of the timeline.

@@ -34,7 +34,7 @@ from penstock.chat.store.conformance.entries import (
     summaries_go_with_their_entries,
 )
 from penstock.chat.store.conformance.opening import a_check_changes_nothing, a_new_store_has_all
-from penstock.chat.store.conformance.permits import changes_need_their_right
+from penstock.chat.store.conformance.permits import changes_need_their_right, reads_need_their_right
 from penstock.chat.store.conformance.promises import Check as Check
 from penstock.chat.store.conformance.promises import Open as Open
 from penstock.chat.store.conformance.retention import old_turns_expire, trimmed_entries_are_gone
@@ -94,6 +94,7 @@ CHECKS: tuple[Check, ...] = (
     attachments_are_kept,
     attachments_go_with_their_turns,
     changes_need_their_right,
+    reads_need_their_right,
     words_are_found,
     the_index_follows_changes,
     searches_keep_to_rights,

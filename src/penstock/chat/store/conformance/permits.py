@@ -1,4 +1,4 @@
-"""Checks of permits: a change and the check of the right to it are one."""
+"""Checks of permits: a read or a change and the check of the right to it are one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from msgspec.structs import replace
 
 from penstock.chat.store.conformance.promises import Open, chat_row, holds, raises, require, same
-from penstock.chat.store.permits import acting
+from penstock.chat.store.permits import Permit, acting
 from penstock.chat.store.protocol import ChatStore, UnknownChat
-from penstock.chat.store.rows import Attachment, ChatChanges, Directory, Share
+from penstock.chat.store.rows import Attachment, ChatChanges, Directory, Share, TurnRow
 from penstock.chat.store.search import Reader
 from penstock.errors import UsageError
 
@@ -95,3 +95,50 @@ async def changes_need_their_right(make: Open, chat: str) -> None:
         with acting(ana):
             await store.delete_share(share.id)
             await store.delete_chat(chat)
+
+
+async def reads_need_their_right(make: Open, chat: str) -> None:
+    """Check that what a chat holds is read only by those who see it when it is read, and by Penstock itself."""
+    ben, ana, owner = (lambda: Reader("ben")), (lambda: Reader(f"{chat}-ana")), (lambda: Reader("o", is_owner=True))
+    kept, other = Attachment(f"{chat}-1", chat, "a", "text/plain", 1, 5), f"{chat}-other"
+    turn = TurnRow(turn=1, first=1, last=1, at=1, view=b"{}")
+    async with make() as store:
+        await store.create_chat(chat_row(chat, person=f"{chat}-ana", visibility="team"))
+        await store.create_chat(chat_row(other, person=f"{chat}-ana", visibility="team"))
+        await store.append(chat, [b"1"], after=0, at=1, turns=[turn])
+        await store.put_attachment(kept, b"x", unsent_before=0)
+        reads: dict[str, tuple[Callable[[str], Awaitable[object]], object]] = {
+            "entries": (lambda id: _read(store, id), [b"1"]),
+            "turns": (lambda id: _turns(store, id), [1]),
+            "attachments": (lambda id: store.list_attachments(id), [kept]),
+            "an attachment": (lambda id: store.read_attachment(id, kept.id), b"x"),
+        }
+        shown: tuple[tuple[ChatChanges, tuple[Permit, ...]], ...] = (
+            (ChatChanges(visibility="team"), (ben, ana, owner)),
+            (ChatChanges(visibility="private"), (ana, owner)),
+        )
+        for change, readers in shown:
+            await store.update_chat(chat, change)
+            for what, (read, found) in reads.items():
+                same(what, await read(chat), found)
+                for reader in readers:
+                    with acting(reader):
+                        same(what, await read(chat), found)
+                with acting(_ended):
+                    await raises(_Ended, read(chat))
+        for read, _ in reads.values():
+            with acting(ben):
+                await raises(UnknownChat, read(chat))
+            with acting(owner):
+                await raises(UnknownChat, read(f"{chat}-none"))
+        with acting(ben):
+            same("attachments of a chat without any", await store.list_attachments(other), [])
+            same("an attachment of another chat", await store.read_attachment(other, kept.id), None)
+
+
+async def _read(store: ChatStore, chat: str) -> list[bytes]:
+    return [entry.data for entry in (await store.read(chat)).entries]
+
+
+async def _turns(store: ChatStore, chat: str) -> list[int]:
+    return [row.turn for row in await store.list_turns(chat, limit=5)]

@@ -16,15 +16,21 @@ MAX_PAGE_BYTES = 8 * 1024 * 1024
 TRIM_ENTRIES = 2000
 """Number of entries trimmed by one statement, which bounds the wait of an append to the same chat."""
 
-READ = """SELECT h.last, h.trimmed, e.number, e.at, e.data FROM heads AS h LEFT JOIN LATERAL (
+# The rights are those of `penstock.chat.people.rights.may_read`. Without a permit, all chats are seen.
+_TO_READER = """(%(sees_all)s OR EXISTS (
+        SELECT FROM chats AS c WHERE c.key = h.key AND (c.person = %(reader)s OR c.visibility = 'team')
+    ))"""
+
+READ = f"""SELECT h.last, h.trimmed, e.number, e.at, e.data FROM heads AS h LEFT JOIN LATERAL (
         SELECT number, at, data, sum(octet_length(data)) OVER (ORDER BY number) - octet_length(data) AS before FROM (
             SELECT number, at, data FROM entries WHERE chat = h.key AND number > %(after)s
             ORDER BY number LIMIT %(limit)s
         ) AS page
-    ) AS e ON before < %(bytes)s WHERE h.id = %(id)s ORDER BY e.number"""
+    ) AS e ON before < %(bytes)s WHERE h.id = %(id)s AND {_TO_READER} ORDER BY e.number"""
 
 _CHAT, _DIRECTORY, _SHARE = names(ChatRow), names(Directory), names(Share)
 _TURN, _ATTACHMENT = names(TurnRow, "t"), names(Attachment)
+_ATTACHED = names(Attachment, "a")
 
 GET_CHAT = f"SELECT {_CHAT} FROM heads JOIN chats USING (key) WHERE id = %(id)s"
 
@@ -58,7 +64,7 @@ SUBMIT_SHOWN = f"""WITH shown AS (
 
 LIST_TURNS = f"""SELECT {_TURN} FROM heads AS h LEFT JOIN LATERAL (
         SELECT * FROM turns WHERE chat = h.key AND turn < %(before)s ORDER BY turn DESC LIMIT %(limit)s
-    ) AS t ON true WHERE h.id = %(id)s ORDER BY turn"""
+    ) AS t ON true WHERE h.id = %(id)s AND {_TO_READER} ORDER BY turn"""
 
 SUMMARIES = f"""SELECT h.id, greatest(h.summarized, h.trimmed), h.last, {_TURN}
     FROM heads AS h LEFT JOIN turns AS t ON t.chat = h.key AND (t.last = 0 OR turn IN (
@@ -111,9 +117,13 @@ PUT_ATTACHMENT = f"""WITH {_SHOWN_CHAT},
     ON CONFLICT (chat, id) DO UPDATE SET id = excluded.id RETURNING attachments.id"""
 """Statement that returns a row if there is such a chat for the reader, also when it is made again."""
 
-LIST_ATTACHMENTS = f"SELECT {_ATTACHMENT} FROM attachments WHERE chat = %(id)s ORDER BY created_at, id"
+LIST_ATTACHMENTS = f"""SELECT {_ATTACHED} FROM heads AS h LEFT JOIN attachments AS a ON a.chat = h.id
+    WHERE h.id = %(id)s AND {_TO_READER} ORDER BY a.created_at, a.id"""
+"""Statement that returns a row of nothing for a chat without attachments, and none if the reader sees no such chat."""
 
-READ_ATTACHMENT = "SELECT content FROM attachments WHERE chat = %(chat)s AND id = %(id)s"
+READ_ATTACHMENT = f"""SELECT a.content FROM heads AS h LEFT JOIN attachments AS a ON a.chat = h.id AND a.id = %(id)s
+    WHERE h.id = %(chat)s AND {_TO_READER}"""
+"""Statement that returns a row of nothing for an unknown attachment, and none if the reader sees no such chat."""
 
 NOTE_ATTACHMENTS = "UPDATE attachments SET turn = %(turn)s WHERE chat = %(chat)s AND id = ANY (%(ids)s)"
 

@@ -241,7 +241,8 @@ class PostgresStore:
         check_number("after", after)
         check_number("limit", limit, 1)
         self._require_open()
-        ahead = self._recent.page(chat, after, limit)
+        permit = permits.current()
+        ahead = self._recent.page(chat, after, limit) if permit is None else None
         if ahead is not None:
             return ahead
         rows = _known(
@@ -249,6 +250,7 @@ class PostgresStore:
             await self.database.fetch(
                 statements.READ,
                 {"id": chat, "after": after, "limit": min(limit, 2**31), "bytes": statements.MAX_PAGE_BYTES},
+                permit=permit,
             ),
         )
         last, trimmed, first, *_ = rows[0]
@@ -265,7 +267,8 @@ class PostgresStore:
                 lasting=True,
             )
         page = Page(found, last)
-        self._recent.read(chat, page, after)
+        if permit is None:
+            self._recent.read(chat, page, after)
         return page
 
     async def trim(self, chat: str, upto: int) -> None:
@@ -359,10 +362,8 @@ class PostgresStore:
         check_chat(chat)
         check_number("limit", limit, 1)
         below = 2**62 if before is None else before
-        rows = _known(
-            chat,
-            await self.database.fetch(statements.LIST_TURNS, {"id": chat, "before": below, "limit": min(limit, 2**31)}),
-        )
+        values = {"id": chat, "before": below, "limit": min(limit, 2**31)}
+        rows = _known(chat, await self.database.fetch(statements.LIST_TURNS, values, permit=permits.current()))
         return [from_postgres(row, TurnRow) for row in rows if row[0] is not None]
 
     async def list_expired(self, *, before: int | None, max_bytes: int | None) -> dict[str, int]:
@@ -477,14 +478,20 @@ class PostgresStore:
     async def list_attachments(self, chat: str) -> list[Attachment]:
         """As `ChatStore.list_attachments`."""
         check_chat(chat)
-        rows = await self.database.fetch(statements.LIST_ATTACHMENTS, {"id": chat})
-        return [from_postgres(row, Attachment) for row in rows]
+        permit = permits.current()
+        rows = await self.database.fetch(statements.LIST_ATTACHMENTS, {"id": chat}, permit=permit)
+        if permit is not None:
+            _known(chat, rows)
+        return [from_postgres(row, Attachment) for row in rows if row[0] is not None]
 
     async def read_attachment(self, chat: str, id: str) -> bytes | None:
         """As `ChatStore.read_attachment`."""
         check_chat(chat)
-        rows = await self.database.fetch(statements.READ_ATTACHMENT, {"chat": chat, "id": id}, seconds=LONG_SECONDS)
-        return bytes(rows[0][0]) if rows else None
+        permit, values = permits.current(), {"chat": chat, "id": id}
+        rows = await self.database.fetch(statements.READ_ATTACHMENT, values, seconds=LONG_SECONDS, permit=permit)
+        if permit is not None:
+            _known(chat, rows)
+        return bytes(rows[0][0]) if rows and rows[0][0] is not None else None
 
     async def note_attachments(self, chat: str, ids: Sequence[str], turn: int) -> None:
         """As `ChatStore.note_attachments`."""

@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from penstock.chat.errors import Invalid
 from penstock.chat.history.export import html, markdown
 from penstock.chat.history.export.parts import ExportWriter, file_name
+from penstock.chat.store import permits
 from penstock.chat.web import schemas
 from penstock.chat.web.api import Api
 from penstock.chat.web.errors import NO_STORE
@@ -74,9 +75,11 @@ async def export(api: Api, request: Request, chat: str) -> Response:
     row = api.service.row(chat)
     with_details = number_of(request, "details", 0, 0, 1) == 1
 
+    turns = permits.each(api.service.exports.turns(chat, with_details=with_details))
+
     async def written() -> AsyncIterator[str]:
         yield writer.head(row.title, row.agent, row.cwd)
-        async for turn in api.service.exports.turns(chat, with_details=with_details):
+        async for turn in turns:
             yield await asyncio.to_thread(writer.turn, turn, row.agent)
         yield writer.end()
 

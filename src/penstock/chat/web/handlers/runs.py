@@ -8,7 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.chat.errors import Invalid
-from penstock.chat.people.rights import check, may_read
+from penstock.chat.people.rights import Right, check, may_read
+from penstock.chat.store import permits
 from penstock.chat.web import schemas
 from penstock.chat.web.api import Api
 from penstock.chat.web.handlers.parts import format_of, json_response, lines_response
@@ -28,11 +29,14 @@ async def run(api: Api, request: Request, run: str) -> Response:
 
 async def change_run(api: Api, request: Request, run: str, body: schemas.RunChanges) -> Response:
     """Change who sees a document or loop; an owner also decides to whom it belongs."""
+    right: Right = "manage"
     if body.person is not None:
-        check(person_of(request), "operate")
+        right = "operate"
+        check(person_of(request), right)
         if api.security.logins.people.find(body.person) is None:
             raise Invalid(f"there is no person named {shown(body.person)}", expected="a person of: penstock people")
-    return json_response(await api.runs.change(run, person=body.person, visibility=body.visibility))
+    with permits.acting(api.permit(request, right, None, await api.runs.folder(run))):
+        return json_response(await api.runs.change(run, person=body.person, visibility=body.visibility))
 
 
 async def run_details(api: Api, request: Request, run: str, turn: int) -> Response:

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 
 from starlette.requests import Request
@@ -56,7 +57,12 @@ async def all_events(api: Api, request: Request) -> ASGIApp:
     asked = [FOLLOWED.fullmatch(one) for one in given.split(",")]
     if not given or len(asked) > MAX_FOLLOWED or None in asked:
         raise Invalid("chats cannot be this", expected=f"list, ID or ID:NUMBER, at most {MAX_FOLLOWED}, with commas")
-    followed = [await _followed(api, request, it["name"], it["after"]) for it in asked if it is not None]
+    times = request.query_params.get("at", "").split(",")
+    followed = [
+        await _followed(api, request, it["name"], it["after"], at)
+        for it, at in zip_longest(asked, times[: len(asked)], fillvalue="")
+        if isinstance(it, re.Match)
+    ]
     return EventStream(
         api.watches,
         followed,
@@ -116,7 +122,7 @@ def _stream(
     )
 
 
-async def _followed(api: Api, request: Request, name: str, number: str | None) -> FollowedLog:
+async def _followed(api: Api, request: Request, name: str, number: str | None, time: str) -> FollowedLog:
     """Return what a stream follows by this name; a person who may not see it is told that it does not exist."""
     after = None if number is None else int(number)
     if name == LIST:
@@ -132,7 +138,8 @@ async def _followed(api: Api, request: Request, name: str, number: str | None) -
         api.check(request, "read", id)
     except (NoSuchChat, NoSuchRun, NotAllowed):
         return FollowedLog(name, after, name=name, is_missing=True)
-    return FollowedLog(id, after, name=name, sees=partial(api.sees_chat, id))
+    at = int(time) if NUMBER.fullmatch(time) else None
+    return FollowedLog(id, after, name=name, sees=partial(api.sees_chat, id), at=at)
 
 
 def list_of(api: Api, request: Request) -> tuple[str, Callable[[], ListLog]]:
