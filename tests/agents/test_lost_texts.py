@@ -75,6 +75,10 @@ RENAMED: dict[str, tuple[str, Callable[[list[Line]], None]]] = {
         "goose/toolerror",
         lambda lines: last(lines, lambda it: it["type"] == "message")["message"].update(role="model"),
     ),
+    "a role of droid": (
+        "droid/tools",
+        lambda lines: last(lines, lambda it: it["type"] == "message").update(role="model"),
+    ),
     "a kind of event of opencode": (
         "opencode-server/text",
         lambda lines: last(lines, lambda it: "FINAL" in str(it) or "delta" in str(it)).update(

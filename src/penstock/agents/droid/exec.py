@@ -199,7 +199,7 @@ class Droid:
         self._message = None
         if (event.id or "").startswith("task-completion:"):
             return (RoundEnd(), Notice("background", text.partition("\n\n")[0]))
-        return ()
+        return () if event.role == "user" else (Unknown(f"message/{event.role}", text or None),)
 
     def _read_error(self, event: ErrorLine) -> Sequence[Update]:
         if event.source == "cli" and self._failed:
