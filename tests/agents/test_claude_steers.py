@@ -144,6 +144,17 @@ def test_a_message_that_the_end_of_the_turn_overtakes_is_the_program_s_next_turn
     assert talk.dialogue.over
 
 
+def test_a_program_that_cannot_withdraw_a_message_ends_its_run(talk: Talk) -> None:
+    """It answers with an error, and reports no more about the message: it waits for a turn of its own."""
+    name = talk.given()
+    talk.begin()
+    talk.end()
+    assert not talk.dialogue.over
+    response = {"subtype": "error", "request_id": WITHDRAW + name, "error": "unknown request"}
+    assert notices(talk.told("control_response", response=response)) == [not_taken("s", LATE)]
+    assert talk.dialogue.over
+
+
 def test_a_message_that_is_not_answered_is_not_taken(talk: Talk) -> None:
     """The model call that has it never begins."""
     name = talk.given()

@@ -211,10 +211,12 @@ class ClaudeCodeServer(ClaudeCode):
     def _responded(self, event: dict[str, Any]) -> Iterator[Update]:
         response = as_dict(event.get("response"))
         id = text_of(response.get("request_id"))
+        is_error = response.get("subtype") == "error"
         if id.startswith(WITHDRAW):
-            if as_dict(response.get("response")).get("cancelled") is True:
+            # Without the request, the run would wait for a report that need not come.
+            if is_error or as_dict(response.get("response")).get("cancelled") is True:
                 yield from self._withdrawn(id.removeprefix(WITHDRAW))
-        elif response.get("subtype") == "error":
+        elif is_error:
             yield Notice("error", text_of(response.get("error")) or "a request failed", "warning")
 
     def _read_state(self, event: System) -> Sequence[Update]:
