@@ -114,9 +114,13 @@ def view(
     shown_again = [path for path in seen if any(_is_below(path, place) and path != place for place in empty)]
     writable = [*(os.path.realpath(path) for path in (*state, *more) if os.path.exists(path)), *git]
     for path in map(os.path.realpath, sockets):
-        is_of_agent = any(_is_below(path, place) for place in (*shown_again, *writable)) and not _is_below(path, cwd)
-        is_hidden = any(_is_below(path, place) for place in empty) and not _is_below(path, cwd)
-        if is_of_agent or not (has_network or is_hidden):
+        if _is_below(path, cwd):
+            can_stay = has_network
+        elif any(_is_below(path, place) for place in (*shown_again, *writable)):
+            can_stay = False
+        else:
+            can_stay = has_network or any(_is_below(path, place) for place in empty)  # it is not seen there
+        if not can_stay:
             covered.append(path)
     return View(
         cwd=cwd,

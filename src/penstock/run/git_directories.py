@@ -115,8 +115,8 @@ class GitSearch:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                place = os.path.relpath(directory, self._top)[-MAX_PLACE_CHARS:]
-                self.unseen = f"{place.encode('utf-8', 'backslashreplace').decode()} cannot be read: {error.strerror}"
+                place = printable(os.path.relpath(directory, self._top)[-MAX_PLACE_CHARS:])
+                self.unseen = f"{place} cannot be read: {error.strerror}"
             yield directory, names
 
     def _note_links(self, entry: os.DirEntry[str]) -> None:
@@ -230,6 +230,11 @@ def are_harmless(lines: list[str]) -> bool:
         elif line.strip() and not (section and _HARMLESS[section].fullmatch(line.strip())):
             return False
     return True
+
+
+def printable(path: str) -> str:
+    """Return a path as text that can be encoded."""
+    return path.encode("utf-8", "backslashreplace").decode()
 
 
 def _text(path: str, most: int) -> str | None:

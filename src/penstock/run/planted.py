@@ -19,7 +19,7 @@ from contextlib import suppress
 
 import msgspec
 
-from penstock.run.git_directories import GitSearch, is_harmless
+from penstock.run.git_directories import GitSearch, is_harmless, printable
 
 FOLDER = "confined"
 """Directory of the records in the data directory."""
@@ -154,13 +154,15 @@ def put_aside(data: str, place: Watched) -> list[str]:
             continue  # it was removed meanwhile
         except OSError as error:
             said.append(
-                f"the agent has made {_shown(path)}, which later runs would obey; remove it, as it cannot be moved:"
+                f"the agent has made {printable(path)}, which later runs would obey; remove it, as it cannot be moved:"
                 f" {error.strerror}"
             )
             continue
         moved += 1
         if moved <= MAX_SAID:
-            said.append(f"the agent has made {_shown(path)}, which later runs would obey; it is in {_shown(place_now)}")
+            said.append(
+                f"the agent has made {printable(path)}, which later runs would obey; it is in {printable(place_now)}"
+            )
     if moved > MAX_SAID:
         said.append(f"{moved - MAX_SAID:,} more entries that the agent has made are in {os.path.join(data, ASIDE)}")
     return said
@@ -180,10 +182,10 @@ def _new(place: Watched, git: str) -> tuple[list[str], list[str]]:
     new += [path for path in below.entries if git not in new or not path.startswith(f"{git}{os.sep}")]
     said = []
     if below.unseen:
-        where = _shown(place.git)
+        where = printable(place.git)
         said.append(f"not all of {where} was searched for settings of git that the agent has made: {below.unseen}")
     if below.shared:
-        count, first = len(below.shared), _shown(below.shared[0])
+        count, first = len(below.shared), printable(below.shared[0])
         what = f"{first}, a file that has" if count == 1 else f"{count:,} files, such as {first}, that have"
         said.append(
             f"the agent may have changed {what} another name elsewhere (a hard link), so it is changed there too"
@@ -233,11 +235,6 @@ def _removed(path: str, remove: Callable[[str], None]) -> bool:
 def _encoded(value: object) -> bytes:
     """Return a value as JSON, in which a path may have any bytes."""
     return json.dumps(msgspec.to_builtins(value)).encode()
-
-
-def _shown(path: str) -> str:
-    """Return a path as text that can be encoded."""
-    return path.encode("utf-8", "backslashreplace").decode()
 
 
 def _known(path: str) -> Mapping[str, int] | None:
