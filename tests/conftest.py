@@ -51,12 +51,15 @@ SLOW = SOAK or bool(os.environ.get("PENSTOCK_ALL_TESTS"))
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return the workers for `-n auto`: more than there are cores, as many tests wait for a process or a clock.
 
-    Those of several machines do little else: each waits for leases that run out and for nodes that start.
+    Those of several machines do little else: each waits for leases that run out and for nodes that start. The slow
+    ones start programs that need a core for themselves: browsers, real agents, git.
     """
     cores = os.cpu_count() or 1
     if any("cluster" in word for word in config.args):
         return cores * 5 // 2
-    return cores + (cores + 1) // 2
+    if SLOW or any(folder in word for word in config.args for folder in ("page", "real")):
+        return cores + (cores + 1) // 2
+    return cores * 2
 
 
 RECORDING_STEP = 5

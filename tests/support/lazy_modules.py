@@ -17,4 +17,6 @@ class LazyModule:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # pytest asks each value of a module of tests whether it is a fixture
+            raise AttributeError(name)
         return getattr(import_module(self._name), name)
