@@ -26,7 +26,7 @@ from penstock.core.normalizer.outcome import KILLED
 from penstock.errors import AgentFailed, UsageError
 from penstock.events import Delta, Event, Replied
 from penstock.run.lifecycle import Fact, Limits, State
-from penstock.run.process import marked
+from penstock.run.process import Process, marked
 from penstock.run.queues import EventQueue
 from penstock.run.result import Result
 from penstock.run.supervisor import Supervisor
@@ -228,6 +228,24 @@ def test_a_bug_is_not_waited_for(place: Place, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(ZeroDivisionError):
         list(run)
     run.stop()
+    place.nothing_left(run.mark)
+
+
+@pytest.mark.parametrize("agent", ["well", "deaf"])
+def test_the_first_error_of_a_run_is_raised(place: Place, monkeypatch: pytest.MonkeyPatch, agent: str) -> None:
+    """An error at the end of a process is raised, if no earlier one has ended the run."""
+    ends = Process.end
+
+    def end(self: Process) -> None:
+        ends(self)
+        raise OSError("no end")
+
+    monkeypatch.setattr(Process, "end", end)
+    if agent == "deaf":
+        monkeypatch.setattr(Supervisor, "_read_stdout", lambda self: 1 / 0)
+    run = place.agent(agent).run("hi").start()
+    with pytest.raises(OSError if agent == "well" else ZeroDivisionError):
+        list(run)
     place.nothing_left(run.mark)
 
 
