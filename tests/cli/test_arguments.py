@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from penstock.cli import demo, main, nodes, store
+from penstock.cli import demo, doc, main, nodes, store
+from penstock.cli.loop import options as loop
 from penstock.cli.parser import Parser
 from penstock.cli.serve import server
 
@@ -193,6 +194,29 @@ def test_every_command_with_odd_words(command: str, word: str, capfd: pytest.Cap
         assert status in STATUSES, (words, err)
         assert "Traceback" not in err
         assert "\x1b" not in err
+        if status == 2:
+            assert err.startswith("penstock: "), (words, err)
+            assert err.count("\n") == 1, (words, err)
+
+
+def commands_of(command: str) -> list[str]:
+    """The commands that a command has of its own, as `clean` of `loop`."""
+    if command in ("doc", "loop"):
+        return list(doc.COMMANDS if command == "doc" else loop.COMMANDS)
+    with pytest.MonkeyPatch.context() as patch:
+        parser = parser_of(command, patch)
+    words = (action for action in parser._actions if not action.option_strings and action.choices)
+    return [str(choice) for action in words for choice in action.choices]
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("command", [command for command in BEFORE if command != "demo"])
+def test_every_command_without_words(command: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """The same for a command, and for each command of its own, with nothing after it."""
+    for words in ([], *([word] for word in commands_of(command))):
+        status, err = status_and_errors([command, *words], capfd)
+        assert status in STATUSES, (words, err)
+        assert "Traceback" not in err
         if status == 2:
             assert err.startswith("penstock: "), (words, err)
             assert err.count("\n") == 1, (words, err)

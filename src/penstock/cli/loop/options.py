@@ -139,7 +139,7 @@ def with_plan(words: Sequence[str]) -> list[str]:
     followers = [*words[1:], ""]
     return [
         f"--plan={PLANS[0]}" if word == "--plan" and after not in PLANS else word
-        for word, after in zip(words, followers, strict=True)
+        for word, after in zip(words, followers, strict=False)
     ]
 
 
