@@ -319,6 +319,26 @@ def test_a_database_gets_the_columns_that_it_lacks(database: str) -> None:
     asyncio.run(check())
 
 
+def test_chats_from_before_read_marks_count_as_read(database: str) -> None:
+    """In a database that gets the marks, all have read the turns that there are."""
+
+    async def check() -> None:
+        async with await PostgresStore.open(database) as store:
+            await store.create_chat(ChatRow("a", "claude", "/", 1))
+            await store.append("a", [b"1"], after=0, at=1, turns=[TurnRow(turn, 1, 1, 1, b"{}") for turn in (1, 2)])
+            await store.database.fetch("ALTER TABLE chats DROP COLUMN reads")
+            for call in ("mark_read_v1", "forget_reader_v1"):
+                await store.database.fetch(f"DROP FUNCTION {call}")
+            await store.database.fetch("DELETE FROM migrations WHERE number = 10")
+        assert await migrate(database) == ["0010 reads"]
+        async with await PostgresStore.open(database) as store:
+            assert (await store.get_chat("a")).reads == {"": 2}
+            assert await store.mark_read("ana", {"a": 1}) == ["a"]
+            assert (await store.get_chat("a")).reads == {"": 2, "ana": 1}
+
+    asyncio.run(check())
+
+
 def test_a_node_of_the_version_before_works_on(database: str) -> None:
     """A store that is open while a column is added works on: chats keep its value, and new ones get the default."""
 

@@ -6,11 +6,14 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 from crowd import Crowd, Watching
 from effort import at_most
 from truth import folded, judge
 from waiting import until
+
+from penstock.chat.people import persons
 
 if TYPE_CHECKING:
     from machines import Cluster, Machine
@@ -94,3 +97,28 @@ def test_a_stop_at_one_node_holds_the_queue_of_another(cluster: Cluster) -> None
     gateway.settled(chat)
     assert [turn["outcome"] for turn in gateway.turns(chat)] == ["cancelled"] * 3
     assert cluster.left_over() == []
+
+
+def test_what_is_read_at_one_node_is_read_at_another(cluster: Cluster) -> None:
+    """The other node has the mark too; that of a person who was removed is deleted."""
+    home, other = cluster.machine("a"), cluster.machine("b", works=False)
+    tokens = [persons.add(node.folder / "data", "ana", "member", 0) for node in (home, other)]
+    chat = home.chat("quick", visibility="team")
+    home.prompt(chat, "hello")
+    other.settled(chat)
+    with home.client() as here, other.client() as there:
+        for client, token in zip((here, there), tokens, strict=True):
+            client.headers["Authorization"] = f"Bearer {token}"
+
+        def read() -> list[int]:
+            return [client.get(f"/api/chats/{chat}").json()["read"] for client in (here, there)]
+
+        assert read() == [0, 0]
+        assert there.post("/api/read", json={"chats": {chat: 1}}).status_code == 204
+        until(lambda: read() == [1, 1], "the home has the mark")
+    with other.client() as owner:
+        assert owner.get(f"/api/chats/{chat}").json()["read"] == 0
+    persons.remove(home.folder / "data", "ana")
+    statement = "SELECT reads FROM penstock.chats"
+    with psycopg.connect(cluster.url, autocommit=True) as connection:
+        until(lambda: connection.execute(statement).fetchall() == [({},)], "the mark is gone")

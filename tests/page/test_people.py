@@ -7,7 +7,7 @@ from collections.abc import Callable
 from chatpage.device import Device
 from chatpage.server import Server
 from chatpage.thread import PATIENCE
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from penstock.chat.people import persons
 
@@ -18,12 +18,42 @@ def page_of(server: Server, devices: Callable[..., Device], person: str | None =
     return devices().sign_in(server.ask("POST", "/api/link", body)["url"])
 
 
+def chats_of(page: Page) -> Locator:
+    """The list of chats."""
+    return page.get_by_role("navigation", name="Chats")
+
+
 def menu_of(page: Page) -> list[str]:
     """What the menu of the open chat offers."""
     page.get_by_role("button", name="Chat menu").click()
     names = page.get_by_role("menuitem").all_inner_texts()
     page.keyboard.press("Escape")
     return names
+
+
+def test_what_is_read_on_one_device_is_read_on_the_others(
+    own_server: Callable[..., Server], devices: Callable[..., Device]
+) -> None:
+    """A chat that went on is unread on both devices of a person, until it is opened on one; others have their own."""
+    server = own_server()
+    of_ana = {"Authorization": f"Bearer {persons.add(server.data, 'ana', 'member', 0)}"}
+    persons.add(server.data, "ben", "viewer", 0)
+    desk, phone, ben = (page_of(server, devices, name) for name in ("ana", "ana", "ben"))
+    chat = server.ask("POST", "/api/chats", {"agent": "quick", "visibility": "team"}, headers=of_ana)["id"]
+    server.ask("POST", f"/api/chats/{chat}/turns", {"text": "hello"}, headers=of_ana)
+    for page in (desk, phone, ben):
+        expect(page.locator(".dot.unread")).to_have_count(1, timeout=PATIENCE)
+    chats_of(desk).get_by_role("link", name="hello").click()
+    for page in (desk, phone):
+        expect(page.locator(".dot.unread")).to_have_count(0, timeout=PATIENCE)
+    new = page_of(server, devices, "ana")
+    expect(chats_of(new).get_by_role("link", name="hello")).to_have_count(1, timeout=PATIENCE)
+    expect(new.locator(".dot.unread")).to_have_count(0)
+    new.reload()
+    expect(chats_of(new).get_by_role("link", name="hello")).to_have_count(1, timeout=PATIENCE)
+    expect(new.locator(".dot.unread")).to_have_count(0)
+    ben.reload()
+    expect(ben.locator(".dot.unread")).to_have_count(1, timeout=PATIENCE)
 
 
 def test_people_see_who_wrote_and_what_they_may_do(

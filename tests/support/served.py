@@ -166,7 +166,8 @@ class Gateway:
             audit = Audit(self.folder / AUDIT)
             runs = Runs(self.folder)
             api = Api(self.service, self.watches, self.security, runs, audit=audit, ping=ping, patience=patience)
-            following = asyncio.create_task(self.logins.follow())
+            people = self.logins.people
+            following = asyncio.gather(self.logins.follow(), self.service.read_marks.follow(people.listed))
             self.server = Server(make_app(api, PageFiles(self.page)), self.service.close)
             self.loop.call_soon(self._started.set)
             await self.server.serve(sockets=[self.socket])

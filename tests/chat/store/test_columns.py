@@ -137,14 +137,18 @@ CONSTANT = {"id", "agent", "cwd", "created_at", "home", "person", "foreign_id", 
 """Fields of a chat that stay as they are created."""
 
 
+OWN_CALLS = {"reads"}
+"""Fields of a chat that a call of their own changes."""
+
+
 def test_fields_that_change() -> None:
     """A field of a chat that nothing can change is named, unless it is constant."""
-    missing = {*ChatRow.__struct_fields__} - CONSTANT - {*ChatChanges.__struct_fields__}
+    missing = {*ChatRow.__struct_fields__} - CONSTANT - OWN_CALLS - {*ChatChanges.__struct_fields__}
     assert missing == set(), "fields missing in ChatSettings (clients change them) or ChatChanges: store/rows.py"
 
 
-INTERNAL = {"session_id", "heartbeat_since", "foreign_id", "depth"}
-"""Fields of a chat that clients neither see nor set."""
+INTERNAL = {"session_id", "heartbeat_since", "foreign_id", "depth", "reads"}
+"""Fields of a chat that clients neither see nor set as they are."""
 
 
 def test_clients_see_each_field() -> None:
@@ -229,7 +233,7 @@ def test_sqlite_gives_values_of_each_kind_back(sample: Sample) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [bool, bool | None, list[str], tuple[str, ...], int, float, str | None, Heartbeat | None]
+    "kind", [bool, bool | None, list[str], tuple[str, ...], int, float, str | None, Heartbeat | None, dict[str, int]]
 )
 @pytest.mark.parametrize("default", [None, True, False])
 def test_the_suite_has_another_value_than_the_default(kind: type, default: object) -> None:

@@ -367,6 +367,29 @@ def test_a_file_gets_the_columns_that_it_lacks(place: Any) -> None:
     asyncio.run(check())
 
 
+def test_chats_from_before_read_marks_count_as_read(place: Any) -> None:
+    """In a file that gets the marks, all have read the turns that there are; a new chat begins without any."""
+
+    async def make() -> None:
+        async with await place.open() as store:
+            for id in ("a", "b"):
+                await store.create_chat(ChatRow(id, "claude", "/", 1))
+            turns = [TurnRow(turn, 1, 1, 1, b"{}") for turn in (1, 2)]
+            await store.append("a", [b"1"], after=0, at=1, turns=turns)
+
+    async def check() -> None:
+        async with await place.open() as store:
+            await store.create_chat(ChatRow("c", "claude", "/", 1))
+            assert [(await store.get_chat(id)).reads for id in ("a", "b", "c")] == [{"": 2}, {"": 0}, {}]
+            await store.mark_read("ana", {"a": 1})
+        async with await place.open() as store:
+            assert (await store.get_chat("a")).reads == {"": 2, "ana": 1}
+
+    asyncio.run(make())
+    _lose(place, "reads")
+    asyncio.run(check())
+
+
 def test_a_file_gets_the_table_that_it_lacks(place: Any) -> None:
     """A file from before shares has all of its chats, and keeps shares from then on."""
     asyncio.run(_open_and_close(place, "a"))

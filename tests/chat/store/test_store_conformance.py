@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -37,8 +37,18 @@ from penstock.chat.store.protocol import (
     check_chat,
     check_entries,
     check_number,
+    check_turns,
 )
-from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, ChatRule, Directory, Share, TurnRow
+from penstock.chat.store.rows import (
+    MAX_READS,
+    Attachment,
+    ChatChanges,
+    ChatRow,
+    ChatRule,
+    Directory,
+    Share,
+    TurnRow,
+)
 from penstock.chat.store.search import (
     MAX_KEY,
     TITLE,
@@ -271,6 +281,26 @@ class MemoryStore:
         found.row = changes.applied(found.row)
         self.notify_of_row(chat)
         return found.row
+
+    async def mark_read(self, person: str, turns: Mapping[str, int]) -> list[str]:
+        check_turns(turns)
+        permit, marked = permits.current(), []
+        for chat, turn in turns.items():
+            found = self.chats.get(chat)
+            if found is None or not self.may_mark(None if permit is None else permit(), found.row):
+                continue
+            reads = found.row.reads
+            if turn > reads.get(person, -1) and (person in reads or len(reads) < MAX_READS):
+                found.row = replace(found.row, reads={**reads, person: turn})
+                marked.append(chat)
+        return marked
+
+    def may_mark(self, reader: Reader | None, row: ChatRow) -> bool:
+        return reader is None or self.may_see(reader, row)
+
+    async def forget_reader(self, person: str) -> None:
+        for found in self.chats.values():
+            found.row = replace(found.row, reads={name: it for name, it in found.row.reads.items() if name != person})
 
     async def delete_chat(self, chat: str) -> None:
         self.permit()
@@ -802,6 +832,22 @@ class ReadsAttachments(MemoryStore):
             return await super().read_attachment(chat, id)
 
 
+class MarksBack(MemoryStore):
+    """Moves read marks back."""
+
+    async def mark_read(self, person: str, turns: Mapping[str, int]) -> list[str]:
+        for chat in turns.keys() & self.chats.keys():
+            self.chats[chat].row.reads.pop(person, None)
+        return await super().mark_read(person, turns)
+
+
+class MarksUnseen(MemoryStore):
+    """Marks chats that the person does not see."""
+
+    def may_mark(self, reader: Reader | None, row: ChatRow) -> bool:
+        return True
+
+
 class LoosePhrases(MemoryStore):
     """Finds words that do not follow each other."""
 
@@ -970,6 +1016,8 @@ WRONG: list[tuple[type[MemoryStore], str]] = [
     (ShowsTurns, "reads_need_their_right"),
     (ShowsAttachments, "reads_need_their_right"),
     (ReadsAttachments, "reads_need_their_right"),
+    (MarksBack, "read_marks_move_forward"),
+    (MarksUnseen, "read_marks_need_their_right"),
     (LoosePhrases, "words_are_found"),
     (ShowsAll, "searches_keep_to_rights"),
     (CountsAll, "costs_are_added_up"),

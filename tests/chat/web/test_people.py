@@ -36,7 +36,7 @@ ANYBODY = {"health", "ready", "log_in", "shared_chat", "shared_details", "shared
 SIGNED_IN = {
     "document", "log_out", "browsers", "revoke", "link", "about", "agents", "workspaces", "nodes", "chats", "find",
     "costs", "list_runs", "list_shares", "models", "ui_stream", "make_push_key", "subscribe", "unsubscribe",
-    "all_events",
+    "all_events", "mark_read",
 }  # fmt: skip
 WRITERS = {
     "create", "agent_models", "directories", "directory", "complete_chat", "ui_chat", "ui_chat_with", "ui_stop",
@@ -348,6 +348,58 @@ def test_an_entry_names_who_wrote(team: Gateway, tokens: dict[str, str], chats: 
         views = ben.get(f"/api/chats/{chat}/turns").json()["turns"]
         assert next(view["person"] for view in views if view["turn"] == turn) == "cat"
         assert ben.post(f"/api/chats/{chat}/turns", json={"text": "me too"}).status_code == 403
+
+
+def test_each_person_has_read_what_they_read(own: Callable[..., Gateway]) -> None:
+    """A mark is its person's, on all devices at once; nobody marks what they do not see; it moves forward only."""
+    gateway = own()
+    ana, ben = (client_of(gateway, persons.add(gateway.folder, name, "member", 0)) for name in ("ana", "ben"))
+    with ana, ben, gateway.client() as owner:
+        chat, private = (
+            ana.post("/api/chats", json={"agent": "scripted", "visibility": it}).json()["id"]
+            for it in ("team", "private")
+        )
+        for text in ("one", "two"):
+            ana.post(f"/api/chats/{chat}/turns", json={"text": text})
+        until(lambda: ana.get(f"/api/chats/{chat}").json()["state"] == "idle", "both turns end")
+
+        def read() -> list[int]:
+            return [it.get(f"/api/chats/{chat}").json()["read"] for it in (ana, ben, owner)]
+
+        def mark(client: httpx.Client, turns: dict[str, Any]) -> int:
+            return client.post("/api/read", json={"chats": turns}).status_code
+
+        assert read() == [0, 0, 0]
+        number = ben.get("/api/chats", params={"page": 10}).json()["number"]
+        marks = {chat: 1, private: 1, "0" * 32: 1, "no chat": 1}
+        token = ben.headers["Authorization"].removeprefix("Bearer ")
+        followed = {"chats": f"list:{number}"}
+        with client_of(gateway, token) as device, device.stream("GET", "/api/events", params=followed) as stream:
+            assert mark(ben, marks) == 204
+            frame = next(json.loads(line[6:]) for line in stream.iter_lines() if line.startswith("data: "))
+        assert (frame["frame"]["chat"]["id"], frame["frame"]["chat"]["read"]) == (chat, 1)
+        assert read() == [0, 1, 0]
+        assert owner.get(f"/api/chats/{private}").json()["read"] == 0
+        assert gateway.call(gateway.store.get_chat(private)).reads == {}
+        assert mark(ben, {chat: 99}) == 204
+        assert mark(ben, {chat: 0}) == 204
+        assert mark(owner, {chat: 1}) == 204
+        assert read() == [0, 2, 1]
+        listed = [it["read"] for it in ben.get("/api/chats").json()["chats"] if it["id"] == chat]
+        assert [*listed, ben.patch(f"/api/chats/{chat}", json={"title": "t"}).json()["read"]] == [2, 2]
+        refused: list[dict[str, Any]] = [{chat: -1}, {chat: "1"}, {chat: 2**53}, {f"c{it}": 1 for it in range(501)}]
+        assert [mark(ben, it) for it in refused] == [400] * 4
+        late = client_of(gateway, persons.add(gateway.folder, "late", "viewer", gateway.service.now()))
+        with late:
+            assert late.get(f"/api/chats/{chat}").json()["read"] == 2
+            assert mark(late, {chat: 1}) == 204
+            assert late.get(f"/api/chats/{chat}").json()["read"] == 1
+        assert not [it for it in records(gateway.folder / AUDIT) if it.what == "mark_read"]
+        persons.remove(gateway.folder, "ben")
+        until(lambda: "ben" not in gateway.call(gateway.store.get_chat(chat)).reads, "ben's marks are gone")
+        assert [it.get(f"/api/chats/{chat}").json()["read"] for it in (ana, owner)] == [0, 1]
+        (gateway.folder / persons.PEOPLE).write_text("damaged")
+        assert gateway.logins.people.listed() is None, "nobody counts as removed"
 
 
 def test_only_its_person_and_an_owner_decide_who_sees_a_chat(own: Callable[..., Gateway]) -> None:

@@ -13,7 +13,7 @@ import { write } from "../../../src/penstock/chat/page/state/storage.js";
 import { attempt, state } from "../../../src/penstock/chat/page/state/store.js";
 import { isUnread } from "../../../src/penstock/chat/page/state/unread.js";
 
-const chat = (id, more = {}) => ({ id, title: id, turns: 1, state: "idle", asks: false, used_at: 1, ...more });
+const chat = (id, more = {}) => ({ id, title: id, turns: 1, read: 1, state: "idle", asks: false, used_at: 1, ...more });
 const paths = () => requests.map(({ method, path }) => `${method} ${path}`);
 
 let chats = [];
@@ -29,6 +29,7 @@ beforeEach(async () => {
   answers.set("GET /api/about", () => ({ version: "1", default_agent: "x", allow: [], max_prompt_bytes: 100 }));
   answers.set("GET /api/chats", () => ({ chats }));
   answers.set("GET /api/runs", () => ({ runs: [] }));
+  answers.set("POST /api/read", () => 204);
   answers.set("GET /api/agents", () => ({ agents: [{ name: "x", available: true }] }));
   answers.set("GET /api/workspaces", () => ({ roots: [{ path: "/shop", trusted: false }], recent: [] }));
 });
@@ -115,7 +116,7 @@ test("addresses lead to their pages", () => {
     assert.deepEqual(routeOf(path), { page: "missing" });
 });
 
-test("a chat that goes on is unread until it is opened; in a browser that is new, none is", async () => {
+test("a chat that goes on is unread until it is opened", async () => {
   await begin();
   assert.ok(!state.chats.some(isUnread));
   chats = [chat("a", { turns: 2 }), chat("b", { state: "running" })];
@@ -148,7 +149,7 @@ test("a tab that is not seen asks for the list while something goes on, and show
   chats = [chat("a", { state: "running" })];
   await refresh();
   document.hidden = true;
-  chats = [chat("a", { turns: 2 })];
+  chats = [chat("a", { turns: 3 })];
   timers.tick(15_000);
   await settle();
   assert.equal(windowTitle(), "• a – Penstock");
@@ -353,12 +354,16 @@ test("the first chats are there at once, the others follow, and what changed mea
 });
 
 test("a chat that was read stays read while the list has only its first chats", async () => {
+  chats = [chat("a", { used_at: 2 }), chat("b", { turns: 2 })];
   await begin();
+  assert.equal(isUnread(chats[1]), true);
   Object.assign(state, { route: { page: "chat", id: "b" } });
   await refresh();
   Object.assign(state, { route: { page: "home" } });
   answers.set("GET /api/chats", ({ path }) =>
-    path.includes("cursor") ? { chats: [chat("b")] } : { chats: [chat("a", { used_at: 2 })], next: "2-a" },
+    path.includes("cursor")
+      ? { chats: [chat("b", { turns: 2 })] }
+      : { chats: [chat("a", { used_at: 2 })], next: "2-a" },
   );
   await refresh();
   await settle();

@@ -1,90 +1,133 @@
-// What this browser notes of the chats that were seen: right, and bounded.
+// What is unread: by the marks that the server keeps, and by those that it does not have yet.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { beforeEach, test } from "node:test";
 
-import "./browser.mjs";
+import { answers, requests, reset, settle } from "./browser.mjs";
 import { state } from "../../../src/penstock/chat/page/state/store.js";
-import { isUnread, listenForSeen, markSeen, markThreadSeen } from "../../../src/penstock/chat/page/state/unread.js";
 
-const NAME = "penstock.seen";
-const chat = (number, more = {}) => ({ id: `c${number}`, turns: 1, state: "idle", used_at: 100_000 - number, ...more });
-const text = () => window.localStorage.getItem(NAME) ?? "";
-const show = (chats, isWhole = true) => {
-  Object.assign(state, { chats: chats.sort((a, b) => b.used_at - a.used_at), isWhole });
-  markSeen();
+const NAME = "penstock.read";
+const OLD_NAME = "penstock.seen";
+const chat = (number, more = {}) => ({
+  id: `c${number}`,
+  turns: 1,
+  read: 1,
+  state: "idle",
+  used_at: 100 - number,
+  ...more,
+});
+const kept = (name = NAME) => JSON.parse(window.localStorage.getItem(name) ?? "{}");
+const sent = () => requests.filter(({ path }) => path === "/api/read").map(({ body }) => body.chats);
+const completed = (...turns) => ({ turns: turns.map((turn) => ({ turn, state: "completed" })) });
+
+/** The module as a page has it that was just loaded. */
+let unread;
+let loads = 0;
+async function load() {
+  unread = await import(`../../../src/penstock/chat/page/state/unread.js?${(loads += 1)}`);
+}
+
+const unreadOnes = () => state.chats.filter(unread.isUnread).map(({ id }) => id);
+const show = (...chats) => {
+  Object.assign(state, { chats, isWhole: true });
+  unread.markSeen();
 };
 
-test("of 10,000 chats few are noted, and each that goes on is unread until it is opened", () => {
-  // What an older page kept is taken over: all but c7 were seen.
-  const chats = Array.from({ length: 10_000 }, (_, number) => chat(number));
-  const seen = chats.filter(({ id }) => id !== "c7").map(({ id }) => [id, { turns: 1, idle: true }]);
-  window.localStorage.setItem(NAME, JSON.stringify(Object.fromEntries(seen)));
-  show(chats.slice(0, 200), false);
-  show([...chats]);
-  assert.ok(text().length < 40_000, `${text().length} characters`);
-  assert.deepEqual(
-    chats.filter(isUnread).map(({ id }) => id),
-    ["c7"],
-  );
-
-  // An old one and a new one go on.
-  chats[9000] = chat(9000, { turns: 2, used_at: 200_000 });
-  chats[3] = chat(3, { turns: 2, used_at: 200_001 });
-  show([...chats]);
-  assert.deepEqual(
-    chats.filter(isUnread).map(({ id }) => id),
-    ["c3", "c7", "c9000"],
-  );
-  state.route = { page: "chat", id: "c9000" };
-  markSeen();
-  state.route = { page: "chat", id: "c3" };
-  markThreadSeen("c3", { turns: [{ turn: 2, state: "completed" }] });
+beforeEach(async () => {
+  reset();
+  answers.set("POST /api/read", () => 204);
   state.route = { page: "home" };
-  markSeen();
-  assert.deepEqual(
-    chats.filter(isUnread).map(({ id }) => id),
-    ["c7"],
-  );
-
-  // Those before them are deleted: what is no longer noted stays seen.
-  const left = chats.filter(({ id }) => Number(id.slice(1)) > 450);
-  show([...left]);
-  assert.deepEqual(left.filter(isUnread), []);
-  assert.ok(text().length < 40_000);
+  state.chats = [];
+  await load();
 });
 
-test("what another tab has noted counts here at once, and is kept; what is noted here is never taken back by it", () => {
+test("a chat is unread that ended a turn after the one that was read, on whichever device", async () => {
+  show(chat(1, { turns: 2 }), chat(2), chat(3, { turns: 3, state: "running" }), chat(4, { turns: 0, read: 0 }));
+  assert.deepEqual(unreadOnes(), ["c1"]);
+  show(chat(1, { turns: 2, read: 2 }), chat(2, { turns: 2 }));
+  assert.deepEqual(unreadOnes(), ["c2"]);
+  show(chat(2, { turns: 2, read: undefined })); // of a machine with an older version
+  assert.deepEqual(unreadOnes(), []);
+  await settle();
+  assert.deepEqual(sent(), []);
+});
+
+test("what is open is read, up to the last turn that has ended, and each mark is sent once", async () => {
+  state.route = { page: "chat", id: "c1" };
+  show(chat(1, { turns: 4, read: 1, state: "running" }));
+  unread.markThreadSeen("c1", { turns: [...completed(1, 2, 4).turns, { turn: 3, state: "running" }] });
+  await settle();
+  assert.deepEqual(sent(), [{ c1: 2 }]);
+  unread.markThreadSeen("c1", completed(1, 2, 3, 4));
+  show(chat(1, { turns: 4, read: 2 }));
+  await settle();
+  assert.deepEqual(sent().slice(1), [{ c1: 4 }]);
+  assert.deepEqual(kept(), {});
   state.route = { page: "home" };
-  const chats = [chat(1, { turns: 3 }), chat(2, { turns: 3 })];
-  window.localStorage.clear();
-  show(chats, true);
-  show([chat(1, { turns: 4, used_at: 400_000 }), chat(2, { turns: 4, used_at: 400_001 })]);
-  assert.deepEqual(state.chats.map(isUnread), [true, true]);
-  listenForSeen();
-  const seen = (turns) => JSON.stringify({ since: 0, chats: { c1: { turns, idle: true } } });
-  const tell = (newText) => {
-    window.localStorage.setItem(NAME, newText);
+  assert.deepEqual(unreadOnes(), [], "the list does not have it yet");
+  show(chat(1, { turns: 4, read: 4 }));
+  show(chat(1, { turns: 5, read: 4 }));
+  assert.deepEqual(unreadOnes(), ["c1"]);
+});
+
+test("a page that nobody looks at marks nothing", async () => {
+  document.hidden = true;
+  state.route = { page: "chat", id: "c1" };
+  show(chat(1, { turns: 2 }));
+  unread.markThreadSeen("c1", completed(1, 2));
+  await settle();
+  assert.deepEqual([sent(), unreadOnes()], [[], ["c1"]]);
+});
+
+test("a mark without a connection is kept by the browser, and sent by the next page", async () => {
+  answers.set("POST /api/read", () => new Error("offline"));
+  state.route = { page: "chat", id: "c1" };
+  show(chat(1, { turns: 2 }));
+  await settle();
+  assert.deepEqual(kept(), { c1: 2 });
+  await load();
+  answers.set("POST /api/read", () => 204);
+  state.route = { page: "home" };
+  show(chat(1, { turns: 2 }));
+  assert.deepEqual(unreadOnes(), []);
+  await settle();
+  assert.deepEqual([sent().at(-1), kept()], [{ c1: 2 }, {}]);
+});
+
+test("what another tab has read counts here at once, and is never taken back by it", async () => {
+  answers.set("POST /api/read", () => new Error("offline"));
+  unread.listenForSeen();
+  const tell = (text) => {
+    window.localStorage.setItem(NAME, text);
     window.dispatchEvent(Object.assign(new Event("storage"), { key: NAME }));
   };
-  tell(seen(4)); // c2 is the first in the list
-  assert.deepEqual(state.chats.map(isUnread), [true, false]);
-  state.route = { page: "chat", id: "c2" };
-  markThreadSeen("c2", { turns: [{ turn: 4, state: "completed" }] });
-  state.route = { page: "home" };
-  tell(seen(3)); // of a tab that lags behind
-  assert.deepEqual(state.chats.map(isUnread), [false, false]);
-  markSeen();
-  assert.deepEqual(JSON.parse(text()).chats.c1, { turns: 4, idle: true });
-  tell("of no page");
-  assert.deepEqual(state.chats.map(isUnread), [false, false]);
+  show(chat(1, { turns: 4 }), chat(2, { turns: 4 }));
+  tell('{"c1":4}');
+  assert.deepEqual(unreadOnes(), ["c2"]);
+  unread.markThreadSeen("c2", completed(4));
+  tell('{"c1":3}');
+  for (const text of ["of no page", "null", "7", '{"c1":"x","c2":-1,"c3":1.5}']) tell(text);
+  assert.deepEqual(unreadOnes(), []);
 });
 
-test("nothing is written while nothing changes: another tab may have noted more", () => {
-  window.localStorage.setItem(NAME, "of another tab");
-  markSeen();
-  assert.equal(text(), "of another tab");
-  state.route = { page: "chat", id: "c9999" };
-  show([chat(9999, { turns: 5, used_at: 300_000 })]);
-  assert.notEqual(text(), "of another tab");
+test("what an older page has noted is handed over, and then removed", async () => {
+  const chats = { c1: { turns: 3, idle: true }, c2: { turns: 3, idle: false }, c3: null };
+  window.localStorage.setItem(OLD_NAME, JSON.stringify({ since: 5, chats }));
+  answers.set("POST /api/read", () => new Error("offline"));
+  show(chat(1));
+  await settle();
+  assert.deepEqual(kept(OLD_NAME).since, 5, "nothing is lost without a connection");
+  answers.set("POST /api/read", () => 204);
+  show(chat(1));
+  await settle();
+  assert.deepEqual([sent().at(-1), kept(OLD_NAME)], [{ c1: 3, c2: 2 }, {}]);
+
+  // A page before that kept the chats alone, and any number of them.
+  const many = Array.from({ length: 1200 }, (_, number) => [`c${number}`, { turns: 1, idle: true }]);
+  window.localStorage.setItem(OLD_NAME, JSON.stringify(Object.fromEntries(many)));
+  const before = sent().length;
+  show(chat(1));
+  await settle();
+  const sizes = sent().map((marks) => Object.keys(marks).length);
+  assert.deepEqual(sizes.slice(before), [500, 500, 200]);
 });

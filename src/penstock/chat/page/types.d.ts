@@ -217,6 +217,7 @@ declare namespace Api {
     has_session: boolean;
     held: number;
     is_away: boolean;
+    read: number;
   }
 
   interface Completed {
@@ -790,6 +791,10 @@ declare namespace Api {
   interface QueueFrame {
     type: "queue";
     turns: Array<number>;
+  }
+
+  interface ReadChats {
+    chats: Record<string, number>;
   }
 
   interface Readiness {

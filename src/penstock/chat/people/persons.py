@@ -79,6 +79,7 @@ class People:
         self._reading = threading.Lock()  # permits are checked in other threads too
         self._seen: tuple[int, ...] | None = None
         self._are_several = False
+        self._is_known = False
         self._by_name: dict[str, Person] = {}
         self._by_token: dict[str, Person] = {}
         if path is not None:
@@ -89,6 +90,11 @@ class People:
         """Return all persons, the owner first."""
         self._refresh()
         return [*self._by_name.values()]
+
+    def listed(self) -> frozenset[str] | None:
+        """Return the names of all persons; None if there is no file, or none that can be read."""
+        self._refresh()
+        return frozenset(self._by_name) if self._is_known else None
 
     @property
     def are_several(self) -> bool:
@@ -117,11 +123,12 @@ class People:
             try:
                 self._set(read(self._path))
             except UsageError as error:
-                self._set([])
+                self._set([], is_known=False)
                 _log.warning("only the owner can use this server: %s", error)
             self._seen = seen
 
-    def _set(self, people: list[Person]) -> None:
+    def _set(self, people: list[Person], *, is_known: bool = True) -> None:
+        self._is_known = is_known and self._path is not None and self._path.exists()
         self._by_name = {person.name: person for person in (OWNING, *people)}
         self._by_token = {person.token: person for person in people if person.token}
         self._are_several = self._are_several or bool(people)

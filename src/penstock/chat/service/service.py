@@ -22,6 +22,7 @@ from penstock.chat.errors import ChatError, Conflicting, Invalid
 from penstock.chat.history.activity import AgentActivity
 from penstock.chat.history.entries import OWNER, Numbered
 from penstock.chat.history.frames import TurnView
+from penstock.chat.people.persons import OWNING, Person
 from penstock.chat.people.spending import DailySpending
 from penstock.chat.service.agents.attached import FOLDER, AttachmentFolders
 from penstock.chat.service.agents.launch import Starter
@@ -50,6 +51,7 @@ from penstock.chat.service.nodes import ThisNode
 from penstock.chat.service.places import Places
 from penstock.chat.service.push import Push
 from penstock.chat.service.queue import Queue
+from penstock.chat.service.read_marks import ReadMarks
 from penstock.chat.service.retention import OldTurns
 from penstock.chat.service.shared import Shared
 from penstock.chat.service.shares import Shares
@@ -129,6 +131,7 @@ class Service:
         self._branches = Branches(shared, self._chats, self.attachments, self.places, self.agents, self.trees)
         self.conversations: TerminalConversations = TerminalConversations(shared, self._chats, self.agents, workspaces)
         self.queue: Queue = Queue(shared, self._chats)
+        self.read_marks: ReadMarks = ReadMarks(shared, self._chats)
         self.files: ChatFiles = ChatFiles(self._chats, self.this_node, hidden)
         self.exports: Exports = Exports(self._chats)
         self.changes: TurnChanges = TurnChanges(self._chats)
@@ -271,13 +274,13 @@ class Service:
         """Number of turns that wait, in all chats."""
         return sum(chat.waiting for chat in self._chats)
 
-    def chat(self, id: str) -> ChatView:
-        """Return one chat.
+    def chat(self, id: str, person: Person = OWNING) -> ChatView:
+        """Return one chat, for a person who sees it.
 
         Raises:
             NoSuchChat: there is none of this id.
         """
-        return view_of(self._chats.require(id), self._shared.this_node)
+        return view_of(self._chats.require(id), self._shared.this_node, person)
 
     async def turns(self, id: str, *, before: int | None = None, limit: int = 50) -> tuple[list[TurnView], bool]:
         """Return the newest turns of a chat before turn `before`, in their order, and whether there are earlier ones.

@@ -236,8 +236,8 @@ class ChatStore(Protocol):
 
     The calls that people ask for make their change only if the permit of the request, `permits.current`, allows it in
     the transaction of the change: `submit`, `create_chat`, `update_chat`, `delete_chat`, `put_directory`, `put_share`,
-    `delete_share`, `put_attachment`, `delete_attachment`. For entries, rows and attachments, the permit's reader also
-    has to see the chat then; otherwise there is none for them (`UnknownChat`).
+    `delete_share`, `put_attachment`, `delete_attachment`, `mark_read`. For entries, rows and attachments, the permit's
+    reader also has to see the chat then; otherwise there is none for them (`UnknownChat`).
 
     The same holds for the calls that read what a chat holds: `read`, `list_turns`, `list_attachments`,
     `read_attachment`. All other reads are Penstock's own.
@@ -392,6 +392,17 @@ class ChatStore(Protocol):
             UnknownChat: there is none.
             RowChanged: its rules are not these.
         """
+        ...
+
+    async def mark_read(self, person: str, turns: Mapping[str, int]) -> list[str]:
+        """Note the newest turn that a person has read, of each chat. Return the chats whose mark has changed.
+
+        A mark only moves forward. Chats that do not exist, or that the permit's reader does not see, are left out.
+        """
+        ...
+
+    async def forget_reader(self, person: str) -> None:
+        """Remove the read marks of a person from all chats."""
         ...
 
     async def delete_chat(self, chat: str) -> None:
@@ -558,6 +569,17 @@ def check_number(name: str, number: int, least: int = 0) -> None:
     """
     if type(number) is not int or not least <= number < 2**63:
         raise UsageError(f"{name} cannot be {number!r}", expected=f"a whole number from {least} on")
+
+
+def check_turns(turns: Mapping[str, int]) -> None:
+    """Check the ids of chats, and the numbers of turns up to which they are marked.
+
+    Raises:
+        UsageError: an id or a number is not valid.
+    """
+    for chat, turn in turns.items():
+        check_chat(chat)
+        check_number("turn", turn)
 
 
 def check_entries(entries: Sequence[bytes], max_entry_bytes: int) -> list[bytes]:

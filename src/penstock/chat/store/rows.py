@@ -111,6 +111,13 @@ class ChatFields(msgspec.Struct, frozen=True):
         return self.cwd if self.tree is None else self.tree.directory
 
 
+UNMARKED = ""
+"""Name in `ChatRow.reads` of all who have no mark of their own in the chat."""
+
+MAX_READS = 1_002
+"""Number of read marks of one chat: those of all people of a server, of its owner, and of `UNMARKED`."""
+
+
 class ChatRow(ChatFields, frozen=True):
     """Chat without its entries. Clients do not see the fields that are named here."""
 
@@ -122,6 +129,8 @@ class ChatRow(ChatFields, frozen=True):
     """Id of the chat at a program of another protocol, after the protocol's name; None for a chat that is not one's."""
     depth: int = 0
     """Number of agents above the chat's: each asked for the next one through a server."""
+    reads: dict[str, int] = {}
+    """Newest turn that each person has read, by name. A chat from before there were marks has that of `UNMARKED`."""
 
 
 class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -88,12 +88,14 @@ def missing_tables(connection: sqlite3.Connection, tables: Collection[str]) -> l
 
 def missing_columns(connection: sqlite3.Connection) -> list[str]:
     """Return the statements that add missing columns to the tables. Rows that exist get the defaults of the fields."""
-    return [
+    missing = [
         f"ALTER TABLE {table} ADD COLUMN {added}"
         for table, row in ROWS.items()
         if (present := [found[1] for found in connection.execute(f"PRAGMA table_info({table})")])
         for added in additions(row, SQLITE, present)
     ]
+    is_older = any(statement.startswith("ALTER TABLE chats ADD COLUMN reads ") for statement in missing)
+    return [*missing, *([READ_BEFORE] if is_older else [])]
 
 
 def _change(connection: sqlite3.Connection, statements: Sequence[str]) -> None:
@@ -118,6 +120,10 @@ ROWS: dict[str, type[msgspec.Struct]] = {
     "attachments": Attachment,
 }
 """Tables whose columns follow from a struct, besides those that `TABLES` names."""
+
+READ_BEFORE = """UPDATE chats SET reads =
+    '{"":' || coalesce((SELECT max(turn) FROM turns WHERE chat = key), 0) || '}'"""
+"""Statement by which chats from before there were read marks count as read, up to their newest turn."""
 
 SHARES = [
     f"CREATE TABLE shares ({definitions(Share, SQLITE)}, PRIMARY KEY (id)) STRICT, WITHOUT ROWID",

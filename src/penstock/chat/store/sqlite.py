@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from penstock.chat.store.protocol import (
     check_chat,
     check_entries,
     check_number,
+    check_turns,
 )
 from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, ChatRule, Directory, Share, TurnRow
 from penstock.chat.store.search import MAX_KEY, Reader, SearchTexts, StoredHits, Unindexed
@@ -243,6 +244,17 @@ class SqliteStore:
         check_chat(chat)
         row: ChatRow = await self._permitted(lambda made: made.update_chat(chat, changes, rules), shown=chat)
         return row
+
+    async def mark_read(self, person: str, turns: Mapping[str, int]) -> list[str]:
+        """As `ChatStore.mark_read`."""
+        check_turns(turns)
+        given, permit = dict(turns), permits.current()
+        marked: list[str] = await self._change(lambda changes: changes.mark_read(person, given, permit))
+        return marked
+
+    async def forget_reader(self, person: str) -> None:
+        """As `ChatStore.forget_reader`."""
+        await self._change(lambda changes: changes.forget_reader(person))
 
     async def delete_chat(self, chat: str) -> None:
         """As `ChatStore.delete_chat`."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from penstock.chat.store import search_tables
 from penstock.chat.store.columns import from_sqlite, insert, names, sqlite_value, sqlite_values
@@ -24,9 +26,18 @@ from penstock.chat.store.protocol import (
     Trimmed,
     UnknownChat,
 )
-from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, ChatRule, Directory, Share, TurnRow
+from penstock.chat.store.rows import (
+    MAX_READS,
+    Attachment,
+    ChatChanges,
+    ChatRow,
+    ChatRule,
+    Directory,
+    Share,
+    TurnRow,
+)
 from penstock.chat.store.schema import REWRITE
-from penstock.chat.store.search import SearchTexts, Unindexed
+from penstock.chat.store.search import Reader, SearchTexts, Unindexed
 from penstock.errors import UsageError
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
@@ -87,7 +98,7 @@ class Statements:
     def check(self, permit: Permit, shown: str | None) -> None:
         """Check the permit of the next change; `shown`: chat that its person has to see."""
         reader = permit()
-        if shown is not None and not self._connection.execute(SHOWN, (shown, *reader)).fetchone():
+        if shown is not None and not self._sees(reader, shown):
             raise UnknownChat(shown)
 
     def append(
@@ -185,6 +196,30 @@ class Statements:
         self._update(chat, key, changes)
         return get_chat(self._connection, chat)
 
+    def mark_read(self, person: str, turns: Mapping[str, int], permit: Permit | None) -> list[str]:
+        """Move a person's read marks forward in the chats that the permit's reader sees; return those that changed."""
+        reader = None if permit is None else permit()
+        marked = []
+        for chat, turn in turns.items():
+            if reader is not None and not self._sees(reader, chat):
+                continue
+            reads = self._reads(chat)
+            if reads is None or turn <= reads.get(person, -1) or (person not in reads and len(reads) >= MAX_READS):
+                continue
+            self._put_reads(chat, {**reads, person: turn})
+            marked.append(chat)
+        return marked
+
+    def forget_reader(self, person: str) -> None:
+        """Remove the read marks of a person."""
+        chats = self._connection.execute(
+            "SELECT id FROM chats WHERE instr(reads, ?)", (msgspec.json.encode(person).decode(),)
+        )
+        for (chat,) in chats.fetchall():
+            reads = self._reads(chat) or {}
+            if reads.pop(person, None) is not None:
+                self._put_reads(chat, reads)
+
     def delete_chat(self, chat: str) -> None:
         """Delete a chat with all that belongs to it."""
         key = self._head(chat).key
@@ -235,6 +270,17 @@ class Statements:
     def delete_attachment(self, chat: str, id: str) -> None:
         """Remove an attachment that is not sent yet."""
         self._connection.execute("DELETE FROM attachments WHERE chat = ? AND id = ? AND turn = 0", (chat, id))
+
+    def _sees(self, reader: Reader, chat: str) -> bool:
+        return self._connection.execute(SHOWN, (chat, *reader)).fetchone() is not None
+
+    def _reads(self, chat: str) -> dict[str, int] | None:
+        found = self._connection.execute("SELECT reads FROM chats WHERE id = ?", (chat,)).fetchone()
+        return None if found is None else msgspec.json.decode(found[0], type=dict[str, int])
+
+    def _put_reads(self, chat: str, reads: dict[str, int]) -> None:
+        self._connection.execute("UPDATE chats SET reads = ? WHERE id = ?", (sqlite_value(reads), chat))
+        self.changed.add(chat)
 
     def _head(self, chat: str) -> Head:
         head = self._heads.get(chat)

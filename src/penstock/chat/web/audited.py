@@ -60,7 +60,8 @@ class Audited:
     ) -> None:
         """Record the request, if it changed something or was refused, before it is answered."""
         status = self._address.status if error is None else getattr(error, "status", 500)
-        if self._request.method in READING and status != 403:
+        is_change = self._request.method not in READING and self._address.is_recorded
+        if not is_change and status != 403:
             return
         if kind is asyncio.CancelledError:
             return

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from penstock.chat.errors import NoSuchChat
+from penstock.chat.people.persons import OWNING, Person
 from penstock.chat.service.chats.chat_list import Sees
 from penstock.chat.service.chats.chat_view import ChatView, ListChanged, Listed, ListFrame, Unlisted
 from penstock.chat.service.service import Service
@@ -55,13 +56,14 @@ class ListTimeline:
 
 
 class ListLog:
-    """Log of the changes that one sees who sees these chats."""
+    """Log of the changes that a person sees who sees these chats."""
 
-    def __init__(self, service: Service, sees: Sees) -> None:
+    def __init__(self, service: Service, sees: Sees, person: Person = OWNING) -> None:
         self.shown: ListTimeline | None = None
         """The changes, once it is open."""
         self._service = service
         self._sees = sees
+        self._person = person
         self._known: set[str] = set()
         """Ids of chats that clients may have in their lists: no other is named to them."""
         self._watchers: list[Callable[[bool], None]] = []
@@ -102,6 +104,6 @@ class ListLog:
 
     def _view(self, id: str) -> ChatView | None:
         try:
-            return self._service.chat(id) if self._sees(self._service.row(id)) else None
+            return self._service.chat(id, self._person) if self._sees(self._service.row(id)) else None
         except NoSuchChat:
             return None

@@ -72,6 +72,8 @@ class Address(NamedTuple):
     headers: tuple[str, ...] = ()
     takes: str = ""
     """Media type of a body that is not JSON, whose bytes the handler reads; "" for JSON, or no body."""
+    is_recorded: bool = True
+    """True if a change by it is in the record of what people did."""
 
     @property
     def does(self) -> str:
@@ -134,6 +136,8 @@ ADDRESSES = (
             schemas.ChatPage, (400,), query=("page", "cursor", "with")),
     Address("POST", "/api/chats", "begin", chats.create, "Begin a chat", schemas.NewChat, 201, ChatView,
             (400, 409, 429)),
+    Address("POST", "/api/read", "signed in", chats.mark_read, "Note which turns the person has read",
+            schemas.ReadChats, 204, problems=(400,), is_recorded=False),
     Address("GET", "/api/search", "signed in", chats.find, "Find turns and titles of chats by their words", None, 200,
             SearchResult, (400, 429), query=("q", "cursor")),
     Address("GET", "/api/costs", "signed in", chats.costs, "What turns have cost, by day, agent, chat or person", None,

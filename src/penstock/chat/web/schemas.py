@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -178,6 +178,19 @@ class Order(Body, frozen=True):
     """Their turns in the order that the client has seen: if they changed meanwhile, they stay as they are."""
     turns: list[int]
     """The same turns, the next one first."""
+
+
+MAX_READ_CHATS = 500
+"""Number of chats of one request to mark them as read."""
+
+ReadTurn = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+
+
+class ReadChats(Body, frozen=True):
+    """Chats that the person has read."""
+
+    chats: Annotated[dict[str, ReadTurn], msgspec.Meta(max_length=MAX_READ_CHATS)]
+    """Newest turn that was read of each chat, by its id."""
 
 
 class SendNow(Body, frozen=True):

@@ -253,7 +253,7 @@ async def _serve(
             data=data,
             push=Push(SignedInSubscribers(logins), hosts=config.serve("push_hosts") or (), now=clock),
         )
-        following = asyncio.create_task(logins.follow())
+        following = asyncio.gather(logins.follow(), service.read_marks.follow(people.listed))
         try:
             await logins.read_again()
             if member is not None:

@@ -142,6 +142,8 @@ export const api = {
     const place = cursor ? `&cursor=${encodeURIComponent(cursor)}` : open ? `&with=${encodeURIComponent(open)}` : "";
     return request("GET", `/api/chats?page=${page}${place}`);
   },
+  /** The newest turns that the person has read. @type {(turns: Record<string, number>) => Promise<null>} */
+  markRead: (turns) => request("POST", "/api/read", { chats: turns }),
   /** What has the words, the newest first; the page after `cursor`. @type {(words: string, cursor?: string) => Promise<Api.SearchResult>} */
   find: (words, cursor = "") =>
     request("GET", `/api/search?${new URLSearchParams({ q: words, ...(cursor && { cursor }) })}`),

@@ -1,119 +1,166 @@
-// Which chats went on since a person looked at them, as this browser keeps it.
+// Which chats went on since the person read them. The server keeps that for each person (`ChatView.read`); what this browser
+// has not sent to it yet is kept here, so that nothing is lost without a connection.
 
+import { api } from "../net/api.js";
 import { read, write } from "./storage.js";
-import { set, state } from "./store.js";
+import { chatOf, set, state } from "./store.js";
 
-const NAME = "penstock.seen";
-const MAX_NOTED = 500; // the newest chats; older ones count as seen until they go on
+const NAME = "penstock.read";
+const OLD_NAME = "penstock.seen"; // what a page noted before the server kept it
+const MAX_SENT = 500; // chats of one request, as the server has it
 
-/** @typedef {{ turns: number, idle: boolean }} Seen  What was seen of a chat. */
+/** @typedef {Record<string, number>} Marks  Newest turn that was read, by the ids of chats. */
 
-/**
- * What this browser has noted: of each chat, and the time up to which the others count as seen.
- *
- * @type {{ since: number, chats: Record<string, Seen> } | null}
- */
-let noted = null;
+/** Marks that the server does not have yet. @type {Marks} */
+let waiting = {};
+/** Marks that the server has, whose chats the list still shows as before. @type {Marks} */
+let sent = {};
 let written = "";
-let isNewBrowser = false; // this browser had noted nothing, and the first list is not whole yet
+let isSending = false;
 
-/** Note what is seen now: the chat that is open, and all chats if this browser has never noted any. */
+/** Note that the chat which is open was read, and send what waits. */
 export function markSeen() {
-  if (noted === null) {
-    written = read(NAME, "localStorage");
-    noted = parsed(written);
-    isNewBrowser = !noted.since && Object.keys(noted.chats).length === 0;
-  } else takeOver();
-  const { chats: before } = noted;
-  const openId = document.hidden ? undefined : state.route.id;
-  const chats = state.chats ?? []; // the newest first
-  const isLong = state.isWhole && chats.length > MAX_NOTED;
-  const since = isLong ? Math.max(noted.since, chats[MAX_NOTED].used_at) : noted.since;
-  /** @type {Record<string, Seen>} */
-  const now = state.isWhole ? {} : { ...before };
-  for (const chat of isLong ? chats.slice(0, MAX_NOTED) : chats) {
-    const old = chat.id === openId || isNewBrowser ? seenOf(chat) : before[chat.id];
-    if (old) now[chat.id] = old;
-  }
-  if (state.isWhole) isNewBrowser = false;
-  noted = { since, chats: now };
-  keep();
-}
-
-/** Note what other tabs of this browser have noted meanwhile. */
-function takeOver() {
-  const text = read(NAME, "localStorage");
-  if (!noted || text === written) return;
-  const { since, chats } = parsed(text);
-  for (const [id, seen] of Object.entries(chats)) {
-    const own = noted.chats[id];
-    const isNewer = !own || seen.turns > own.turns || (seen.turns === own.turns && seen.idle);
-    if (isNewer) noted.chats[id] = seen;
-  }
-  noted.since = Math.max(noted.since, since);
-}
-
-/** Show at once what was seen in another tab. */
-export function listenForSeen() {
-  window.addEventListener("storage", ({ key }) => {
-    if (key !== NAME || !noted) return;
-    takeOver();
-    set({});
-  });
-}
-
-function keep() {
-  const text = JSON.stringify(noted);
-  if (text === written) return;
-  written = text;
-  write(NAME, text, "localStorage");
+  takeOver();
+  const open = chatOf(document.hidden ? undefined : state.route.id);
+  if (open?.state === "idle") note(open.id, open.turns);
+  for (const { id, read } of state.chats ?? []) if (read >= sent[id]) delete sent[id];
+  send();
 }
 
 /**
- * What a browser has kept; one of an older page kept the chats alone.
- *
- * @param {string} text
- * @returns {{ since: number, chats: Record<string, Seen> }}
- */
-function parsed(text) {
-  try {
-    const found = JSON.parse(text) ?? {};
-    return "since" in found ? found : { since: 0, chats: found };
-  } catch {
-    return { since: 0, chats: {} };
-  }
-}
-
-/** @param {Api.ChatView} chat */
-function seenOf(chat) {
-  return { turns: chat.turns, idle: chat.state === "idle" };
-}
-
-/**
- * Note that what the thread shows was seen, even if the list of chats does not have it yet.
+ * Note that what the thread shows was read, even if the list of chats does not have it yet.
  *
  * @param {string} id
  * @param {import("./reducer.js").Chat} chat
  */
 export function markThreadSeen(id, { turns }) {
-  if (document.hidden || !noted || !turns.length) return;
+  if (document.hidden || !turns.length) return;
   takeOver();
-  noted.chats[id] = {
-    turns: Math.max(...turns.map(({ turn }) => turn)),
-    idle: turns.every((turn) => turn.state === "completed"),
-  };
-  keep();
+  const left = turns.filter((turn) => turn.state !== "completed").map(({ turn }) => turn);
+  note(id, left.length ? Math.min(...left) - 1 : Math.max(...turns.map(({ turn }) => turn)));
+  send();
+}
+
+/** Show at once what was read in another tab. */
+export function listenForSeen() {
+  window.addEventListener("storage", ({ key }) => {
+    if (key !== NAME) return;
+    takeOver();
+    set({});
+  });
 }
 
 /**
- * Whether a chat went on since a person looked at it.
+ * Whether a chat went on since the person read it.
  *
  * @param {Api.ChatView} chat
  */
 export function isUnread(chat) {
-  const old = noted?.chats[chat.id];
   const isRead = chat.id === state.route.id && !document.hidden;
-  if (isRead || chat.state !== "idle" || !chat.turns) return false;
-  if (!old) return !noted || chat.used_at > noted.since;
-  return chat.turns > old.turns || !old.idle;
+  return !isRead && chat.state === "idle" && chat.turns > readOf(chat.id, chat);
+}
+
+/**
+ * The newest turn of a chat that the person has read, as far as this page knows.
+ *
+ * @param {string} id
+ * @param {Api.ChatView} [chat]
+ */
+function readOf(id, chat = chatOf(id)) {
+  const known = chat ? (chat.read ?? chat.turns) : 0; // the machine that has sent the list may be of an older version
+  return Math.max(known, waiting[id] ?? 0, sent[id] ?? 0);
+}
+
+/**
+ * @param {string} id
+ * @param {number} turn
+ */
+function note(id, turn) {
+  if (turn <= readOf(id)) return;
+  waiting[id] = turn;
+  keep();
+}
+
+function keep() {
+  const text = Object.keys(waiting).length ? JSON.stringify(waiting) : "";
+  if (text === written) return;
+  written = text;
+  write(NAME, text, "localStorage");
+}
+
+/** Take over what other tabs of this browser have noted meanwhile, or an earlier visit. */
+function takeOver() {
+  const text = read(NAME, "localStorage");
+  if (text === written) return;
+  written = text;
+  for (const [id, turn] of Object.entries(marksIn(text))) if (turn > readOf(id)) waiting[id] = turn;
+}
+
+/** Send what waits. What cannot be sent now is sent when the list of chats has changed, or was asked for again. */
+async function send() {
+  if (isSending) return;
+  isSending = true;
+  try {
+    await handOver();
+    for (let batch = firstOf(waiting); batch.length; batch = firstOf(waiting)) {
+      await api.markRead(Object.fromEntries(batch));
+      for (const [id, turn] of batch) {
+        sent[id] = turn;
+        if (waiting[id] === turn) delete waiting[id];
+      }
+      keep();
+    }
+  } catch {
+    // There is no connection, nobody is signed in, or the machine is of an older version.
+  } finally {
+    isSending = false;
+  }
+}
+
+/** Give the server what an older page has noted in this browser, also of chats that were read up to an earlier turn only. */
+async function handOver() {
+  const text = read(OLD_NAME, "localStorage");
+  if (!text) return;
+  const marks = Object.entries(marksOfOld(text));
+  for (let at = 0; at < marks.length; at += MAX_SENT) {
+    await api.markRead(Object.fromEntries(marks.slice(at, at + MAX_SENT)));
+  }
+  write(OLD_NAME, "", "localStorage");
+}
+
+const firstOf = (/** @type {Marks} */ marks) => Object.entries(marks).slice(0, MAX_SENT);
+
+/**
+ * @param {string} text
+ * @returns {Marks}
+ */
+function marksIn(text) {
+  const found = Object.entries(parsed(text));
+  return Object.fromEntries(found.filter(([, turn]) => Number.isSafeInteger(turn) && turn >= 0));
+}
+
+/**
+ * The marks in a text of an older page: it had a chat's turns, and whether the newest had ended.
+ *
+ * @param {string} text
+ * @returns {Marks}
+ */
+function marksOfOld(text) {
+  const found = parsed(text);
+  const chats = Object.entries("since" in found ? (found.chats ?? {}) : found);
+  const marks = chats.map(([id, seen]) => [id, seen?.idle ? seen.turns : seen?.turns - 1]);
+  return marksIn(JSON.stringify(Object.fromEntries(marks)));
+}
+
+/**
+ * @param {string} text
+ * @returns {Record<string, any>}
+ */
+function parsed(text) {
+  try {
+    const found = JSON.parse(text);
+    return typeof found === "object" && found ? found : {};
+  } catch {
+    return {};
+  }
 }

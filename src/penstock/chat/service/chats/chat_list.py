@@ -7,6 +7,7 @@ from itertools import islice
 
 from penstock.chat.history.entries import OWNER
 from penstock.chat.history.frames import TurnView
+from penstock.chat.people.persons import OWNING, Person
 from penstock.chat.service.chats.chat_order import Key, key_of
 from penstock.chat.service.chats.chat_view import ChatView, view_of
 from penstock.chat.service.chats.chats import Chats
@@ -30,19 +31,25 @@ class ListedChats:
         self._this_node = shared.this_node
         self._watchers = shared.list_watchers
 
-    def all(self, sees: Sees = everything) -> list[ChatView]:
-        """Return the chats that one who `sees` them may see, the one used last first."""
+    def all(self, sees: Sees = everything, *, person: Person = OWNING) -> list[ChatView]:
+        """Return the chats that a person who `sees` them may see, the one used last first."""
         found = [chat for chat in self._chats.newest_first() if sees(chat.row)]
-        return [view_of(chat, self._this_node) for chat in found]
+        return [view_of(chat, self._this_node, person) for chat in found]
 
     def ids(self, sees: Sees = everything) -> set[str]:
         """Return the ids of the chats that one who `sees` them may see."""
         return {chat.row.id for chat in self._chats if sees(chat.row)}
 
     def page(
-        self, sees: Sees = everything, *, before: Key | None = None, limit: int, known: str = ""
+        self,
+        sees: Sees = everything,
+        *,
+        before: Key | None = None,
+        limit: int,
+        known: str = "",
+        person: Person = OWNING,
     ) -> tuple[list[ChatView], Key | None]:
-        """Return a page of the chats that one who `sees` them may see, and where the next one begins; None: nowhere.
+        """Return a page of the chats that a person who `sees` them may see, and where the next one begins, or None.
 
         A page has the `limit` chats that were used last, before the time and id in `before`. The first one also has
         those that ask, work or are pinned, and the chat `known`, however old they are; the pages in which they belong
@@ -56,7 +63,7 @@ class ListedChats:
             asked_for = self._chats.get(known)
             wanted = {chat.row.id: chat for chat in [*self._chats.wanted(), *([asked_for] if asked_for else [])]}
             page += [chat for id, chat in wanted.items() if id not in shown and sees(chat.row)]
-        return [view_of(chat, self._this_node) for chat in page], following
+        return [view_of(chat, self._this_node, person) for chat in page], following
 
     def watch(self, call: Callable[[str], None]) -> None:
         """Call this with the id of each chat that a list may show in another way from now on, or no longer."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock.chat.people.persons import OWNING, Person
 from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.nodes import ThisNode
 from penstock.chat.service.turns.decisions import State
-from penstock.chat.store.rows import ChatFields
+from penstock.chat.store.rows import UNMARKED, ChatFields
 
 
 class ChatView(ChatFields, frozen=True, kw_only=True):
@@ -24,6 +25,8 @@ class ChatView(ChatFields, frozen=True, kw_only=True):
     """Number of messages that wait until a person releases them: the turn before them was stopped."""
     is_away: bool = False
     """True if its home is down: prompts wait until it is back."""
+    read: int = 0
+    """Newest turn that the person who asks has read."""
 
 
 class ListChanged(msgspec.Struct, frozen=True, tag="list"):
@@ -46,8 +49,8 @@ ListFrame = ListChanged | Listed | Unlisted
 """Frame of what changes in the list of chats."""
 
 
-def view_of(worker: Chat, this_node: ThisNode) -> ChatView:
-    """Return the view of a chat as it is now."""
+def view_of(worker: Chat, this_node: ThisNode, person: Person = OWNING) -> ChatView:
+    """Return the view of a chat as it is now, for a person who sees it."""
     chat, newest = worker.row, worker.log.live.newest
     return ChatView(
         **{name: getattr(chat, name) for name in ChatFields.__struct_fields__},
@@ -58,4 +61,15 @@ def view_of(worker: Chat, this_node: ThisNode) -> ChatView:
         has_session=chat.session_id is not None,
         held=worker.held,
         is_away=this_node.is_away(chat),
+        read=_read_by(worker, person),
     )
+
+
+def _read_by(worker: Chat, person: Person) -> int:
+    """Return the newest turn that a person has read. What went on before somebody was added counts as read."""
+    marked, newest = worker.row.reads.get(person.name), worker.log.live.newest
+    if marked is not None:
+        return marked
+    if newest is not None and worker.used_at <= person.added_at:
+        return newest.turn
+    return worker.row.reads.get(UNMARKED, 0)

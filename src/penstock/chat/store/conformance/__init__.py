@@ -37,6 +37,7 @@ from penstock.chat.store.conformance.opening import a_check_changes_nothing, a_n
 from penstock.chat.store.conformance.permits import changes_need_their_right, reads_need_their_right
 from penstock.chat.store.conformance.promises import Check as Check
 from penstock.chat.store.conformance.promises import Open as Open
+from penstock.chat.store.conformance.reads import read_marks_move_forward, read_marks_need_their_right
 from penstock.chat.store.conformance.retention import old_turns_expire, trimmed_entries_are_gone
 from penstock.chat.store.conformance.rows import (
     changes_leave_other_fields,
@@ -95,6 +96,8 @@ CHECKS: tuple[Check, ...] = (
     attachments_go_with_their_turns,
     changes_need_their_right,
     reads_need_their_right,
+    read_marks_move_forward,
+    read_marks_need_their_right,
     words_are_found,
     the_index_follows_changes,
     searches_keep_to_rights,

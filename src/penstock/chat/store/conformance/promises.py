@@ -61,6 +61,8 @@ def value_of(kind: Any, default: object) -> Any:
                 return [struct(**values_of(struct))]
             case msgspec.inspect.ListType() | msgspec.inspect.VarTupleType():
                 return msgspec.convert([value_of(str, None), "'; --"], kind)
+            case msgspec.inspect.DictType(key_type=msgspec.inspect.StrType(), value_type=msgspec.inspect.IntType()):
+                return {"t ü": 9, "": 0}
             case msgspec.inspect.StructType(cls=struct):
                 return struct(**values_of(struct))
     raise AssertionError(f"the suite has no value of the type {kind}: add one in {__name__}")

@@ -62,6 +62,10 @@ SUBMIT_SHOWN = f"""WITH shown AS (
         shown.id, %(data)s, %(at)s::bigint, %(after)s::bigint, %(key)s::text, %(turn)s::bigint, %(again)s)"""
 """Statement that returns no row if there is no such chat for the reader."""
 
+MARK_READ = """SELECT marked FROM mark_read_v1(
+    %(ids)s::text[], %(turns)s::bigint[], %(person)s, %(most)s::bigint, %(reader)s::text, %(sees_all)s)"""
+"""Statement that returns the chats whose read mark has changed."""
+
 LIST_TURNS = f"""SELECT {_TURN} FROM heads AS h LEFT JOIN LATERAL (
         SELECT * FROM turns WHERE chat = h.key AND turn < %(before)s ORDER BY turn DESC LIMIT %(limit)s
     ) AS t ON true WHERE h.id = %(id)s AND {_TO_READER} ORDER BY turn"""

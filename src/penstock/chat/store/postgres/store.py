@@ -42,8 +42,18 @@ from penstock.chat.store.protocol import (
     check_chat,
     check_entries,
     check_number,
+    check_turns,
 )
-from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, ChatRule, Directory, Share, TurnRow
+from penstock.chat.store.rows import (
+    MAX_READS,
+    Attachment,
+    ChatChanges,
+    ChatRow,
+    ChatRule,
+    Directory,
+    Share,
+    TurnRow,
+)
 from penstock.chat.store.search import (
     MAX_KEY,
     Reader,
@@ -334,6 +344,19 @@ class PostgresStore:
             raise RowChanged(chat)
         self._tailer.made({}, [chat])
         return await self.get_chat(chat)
+
+    async def mark_read(self, person: str, turns: Mapping[str, int]) -> list[str]:
+        """As `ChatStore.mark_read`."""
+        check_turns(turns)
+        _check_text("a name", person)
+        values = {"ids": [*turns], "turns": [*turns.values()], "person": person, "most": MAX_READS}
+        rows = await self.database.fetch(statements.MARK_READ, values, permit=permits.current())
+        self._tailer.made({}, [chat for (chat,) in rows])
+        return [chat for (chat,) in rows]
+
+    async def forget_reader(self, person: str) -> None:
+        """As `ChatStore.forget_reader`."""
+        await self.database.fetch("SELECT forget_reader_v1(%(person)s)", {"person": person}, seconds=LONG_SECONDS)
 
     async def delete_chat(self, chat: str) -> None:
         """As `ChatStore.delete_chat`."""

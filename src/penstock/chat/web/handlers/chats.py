@@ -38,12 +38,14 @@ async def chats(api: Api, request: Request) -> Response:
     """Return the chats that the person may see: all, or a page of them with the number at which it was made."""
     limit = number_of(request, "page", None, 1, schemas.MAX_PAGE_CHATS)
     if limit is None:
-        return json_response(schemas.ChatPage(api.service.chat_list.all(sees_of(request))))
+        return json_response(schemas.ChatPage(api.service.chat_list.all(sees_of(request), person=person_of(request))))
     before, number = _cursor_of(request), None
     if before is None:
         number = await api.watches.number(*list_of(api, request))  # first: what changes from here on is streamed
     known = request.query_params.get("with", "")
-    found, following = api.service.chat_list.page(sees_of(request), before=before, limit=limit, known=known)
+    found, following = api.service.chat_list.page(
+        sees_of(request), before=before, limit=limit, known=known, person=person_of(request)
+    )
     cursor = None if following is None else "{}-{}".format(*following)
     return json_response(schemas.ChatPage(found, cursor or UNSET, UNSET if number is None else number))
 
@@ -91,7 +93,13 @@ async def create(api: Api, request: Request, body: schemas.NewChat) -> Response:
 
 async def chat(api: Api, request: Request, chat: str) -> Response:
     """Return one chat."""
-    return json_response(api.service.chat(chat))
+    return json_response(api.service.chat(chat, person_of(request)))
+
+
+async def mark_read(api: Api, request: Request, body: schemas.ReadChats) -> Response:
+    """Note the newest turns that the person has read."""
+    await api.service.read_marks.mark(person_of(request).name, body.chats)
+    return Response(status_code=204, headers=NO_STORE)
 
 
 async def change(api: Api, request: Request, chat: str, body: schemas.Changes) -> Response:
@@ -99,7 +107,8 @@ async def change(api: Api, request: Request, chat: str, body: schemas.Changes) -
     right: Right = "manage" if any(getattr(body, name) is not msgspec.UNSET for name in DECIDED) else "drive"
     api.check(request, right, chat)
     with permits.acting(api.permit(request, right, chat)):
-        return json_response(await api.service.change(chat, **body.fields()))
+        await api.service.change(chat, **body.fields())
+    return json_response(api.service.chat(chat, person_of(request)))
 
 
 async def delete(api: Api, request: Request, chat: str) -> Response:
@@ -125,7 +134,8 @@ async def terminal(api: Api, request: Request, chat: str) -> Response:
 
 async def remove_rule(api: Api, request: Request, chat: str, rule: str) -> Response:
     """Remove a rule of a chat and return the chat."""
-    return json_response(await api.service.remove_rule(chat, rule))
+    await api.service.remove_rule(chat, rule)
+    return json_response(api.service.chat(chat, person_of(request)))
 
 
 def _cursor_of(request: Request) -> tuple[int, str] | None:

@@ -144,9 +144,9 @@ async def _followed(api: Api, request: Request, name: str, number: str | None, t
 
 def list_of(api: Api, request: Request) -> tuple[str, Callable[[], ListLog]]:
     """Return the name of the list that a person sees, and a function that makes its log."""
-    person = person_of(request).name
-    sees = partial(_sees_in_list, api, person)
-    return f"list of {person}", lambda: ListLog(api.service, sees)
+    person = person_of(request)
+    sees = partial(_sees_in_list, api, person.name)
+    return f"list of {person.name}", lambda: ListLog(api.service, sees, person)
 
 
 def _sees_in_list(api: Api, name: str, chat: ChatRow) -> bool:
