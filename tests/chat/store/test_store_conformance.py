@@ -137,7 +137,8 @@ class MemoryStore:
         reader = None if permit is None else permit()
         if reader is not None and shown is not None:
             row = self.of(shown).row
-            if not reader.is_owner and row.person != reader.person and row.visibility != "team":
+            share = self.shares.get(reader.share or "")
+            if not self.may_see(reader, row) or (reader.share and (share is None or share.chat != shown)):
                 raise UnknownChat(shown)
 
     def notify(self, chat: str, last: int) -> None:

@@ -10,11 +10,16 @@ import httpx
 import pytest
 from msgspec.structs import replace
 from served import PLAIN, SECONDS, Gateway
+from starlette.requests import Request
 from waiting import until
 
 from penstock.chat.people import persons
 from penstock.chat.people.audit import AUDIT, records
 from penstock.chat.service.shares import MAX_SHARES
+from penstock.chat.store.rows import Share
+from penstock.chat.web import shares
+
+OCTETS = {"Content-Type": "application/octet-stream"}
 
 
 def shared(gateway: Gateway, chat: str, client: httpx.Client | None = None, **options: Any) -> tuple[str, str]:
@@ -223,6 +228,46 @@ def test_a_link_ends_with_the_rights_of_its_person(own: Callable[..., Gateway]) 
     assert status(gateway, code) == 404
     persons.add(people, "ana", "owner", int(time.time() * 1000) + 1)
     assert status(gateway, code) == 404
+
+
+@pytest.mark.parametrize("how", ["revoked", "viewer", "removed", "expired"])
+def test_a_link_that_ends_while_it_is_read_shows_nothing(
+    own: Callable[..., Gateway], monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """It was found, and ends before what it shows is read: nothing of that is sent."""
+    gateway = own()
+    token = persons.add(gateway.folder, "ana", "member", 0)
+    found = shares.found
+
+    async def end(share: Share) -> None:
+        if how == "revoked":
+            await gateway.store.delete_share(share.id)
+        elif how == "expired":
+            monkeypatch.setattr(gateway.service, "now", lambda: share.expires_at)
+        elif how == "removed":
+            persons.remove(gateway.folder, "ana")
+        else:
+            persons.change(gateway.folder, "ana", lambda person: replace(person, role="viewer"))
+
+    async def ending(request: Request, *given: Any) -> shares.FoundShare:
+        made = await found(request, *given)
+        if request.headers.get("x-ends"):
+            await end(made.share)
+        return made
+
+    monkeypatch.setattr(shares, "found", ending)
+    with gateway.client(Authorization=f"Bearer {token}") as ana:
+        chat = ana.post("/api/chats", json={"agent": "scripted"}).json()["id"]
+        file = ana.post(f"/api/chats/{chat}/attachments?name=a", content=b"a", headers=OCTETS).json()["id"]
+        ana.post(f"/api/chats/{chat}/turns", json={"text": "a secret pelican", "attachments": [file]})
+        until(lambda: ana.get(f"/api/chats/{chat}/turns").json()["turns"][0].get("finalized"), "the turn ends")
+        _, code = shared(gateway, chat, ana, details=True)
+    paths = ["/api/shared", "/api/shared/details?turn=1", f"/api/shared/attachment?turn=1&id={file}"]
+    with stranger(gateway, code) as client:
+        assert [client.get(path).status_code for path in paths] == [200] * 3
+        first, *others = (client.get(path, headers={"X-Ends": "1"}) for path in paths)
+        assert (first.status_code, first.json()["code"]) == (404, "not_found")
+        assert [it.status_code for it in others] == [404, 404]
 
 
 @pytest.mark.slow

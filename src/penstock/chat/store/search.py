@@ -46,6 +46,8 @@ class Reader(NamedTuple):
     person: str
     is_owner: bool = False
     """True for one who sees all chats."""
+    share: str | None = None
+    """Id of a share, of whose chat alone is read, while the store has it; None: what the person sees is read."""
 
 
 class SearchTexts(msgspec.Struct, frozen=True):

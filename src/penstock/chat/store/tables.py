@@ -58,7 +58,8 @@ PUT_DIRECTORY = insert("directories", Directory, replaces=True)
 INSERT_SHARE = insert("shares", Share)
 INSERT_ATTACHMENT = insert("attachments", Attachment, "content")
 
-SHOWN = "SELECT 1 FROM chats WHERE id = ? AND (person = ? OR ? OR visibility = 'team')"
+SHOWN = """SELECT 1 FROM chats AS c WHERE c.id = ? AND (c.person = ? OR ? OR c.visibility = 'team')
+    AND (? IS NULL OR EXISTS (SELECT 1 FROM shares AS s WHERE s.id = ? AND s.chat = c.id))"""
 """Statement that finds a chat if a reader may see it: the rights are those of `people.rights.may_read`."""
 
 TRIMMED_TURNS = "chat = ? AND turn IN (SELECT turn FROM turns WHERE chat = ? AND last BETWEEN 1 AND ?)"
@@ -272,7 +273,7 @@ class Statements:
         self._connection.execute("DELETE FROM attachments WHERE chat = ? AND id = ? AND turn = 0", (chat, id))
 
     def _sees(self, reader: Reader, chat: str) -> bool:
-        return self._connection.execute(SHOWN, (chat, *reader)).fetchone() is not None
+        return self._connection.execute(SHOWN, (chat, *reader, reader.share)).fetchone() is not None
 
     def _reads(self, chat: str) -> dict[str, int] | None:
         found = self._connection.execute("SELECT reads FROM chats WHERE id = ?", (chat,)).fetchone()
@@ -345,7 +346,7 @@ def read_shown(
     """
     reader = permit()
     with _snapshot(connection):
-        if not connection.execute(SHOWN, (chat, *reader)).fetchone():
+        if not connection.execute(SHOWN, (chat, *reader, reader.share)).fetchone():
             raise UnknownChat(chat)
         return read(connection, chat, *arguments)
 

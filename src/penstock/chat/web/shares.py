@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
+from typing import NamedTuple
 
 import msgspec
 from starlette.requests import Request
@@ -17,9 +19,12 @@ from penstock.chat.history.details import details_of
 from penstock.chat.history.entries import AttachedFile, Numbered
 from penstock.chat.history.frames import TurnView
 from penstock.chat.people.persons import People
-from penstock.chat.people.rights import check
+from penstock.chat.people.rights import check, reader_of
 from penstock.chat.service.service import Service
+from penstock.chat.store.permits import Permit
+from penstock.chat.store.protocol import UnknownChat
 from penstock.chat.store.rows import ChatRow, Share
+from penstock.chat.store.search import Reader
 from penstock.chat.web import schemas
 
 CODE = "x-penstock-share"
@@ -29,7 +34,17 @@ NEVER = 2**53
 """Number larger than that of any turn."""
 
 
-async def found(request: Request, service: Service, people: People) -> tuple[Share, ChatRow]:
+class FoundShare(NamedTuple):
+    """Share of a request."""
+
+    share: Share
+    row: ChatRow
+    """Its chat."""
+    permit: Permit
+    """Permit for what is read through it: it holds while the person who made it may share the chat."""
+
+
+async def found(request: Request, service: Service, people: People) -> FoundShare:
     """Return the share of a request, and its chat.
 
     Raises:
@@ -41,15 +56,25 @@ async def found(request: Request, service: Service, people: People) -> tuple[Sha
         raise NoSuchShare
     share = await service.shares.find(given[0])
     await service.node.find(share.chat)
+    permit = partial(_permitted, share, service, people)
+    permit()
+    return FoundShare(share, service.row(share.chat), permit)
+
+
+def _permitted(share: Share, service: Service, people: People) -> Reader:
+    """Return who reads what a share shows: the person who made it.
+
+    Raises:
+        NoSuchShare: it has expired, or the person may no longer share the chat.
+    """
     person = people.find(share.person)
-    if person is None or person.added_at > share.created_at:
+    if person is None or person.added_at > share.created_at or share.expires_at <= service.now():
         raise NoSuchShare  # the person was removed; one of the same name who was added later is another one
     try:
-        row = service.row(share.chat)
-        check(person, "manage", row)
+        check(person, "manage", service.row(share.chat))
     except (NoSuchChat, NotAllowed):
         raise NoSuchShare from None
-    return share, row
+    return reader_of(person)._replace(share=share.id)
 
 
 async def shown(
@@ -64,7 +89,7 @@ async def shown(
     end = NEVER if share.until is None else share.until + 1
     try:
         turns, earlier = await service.turns(share.chat, before=min(end, before or end), limit=limit)
-    except NoSuchChat:
+    except (NoSuchChat, UnknownChat):
         raise NoSuchShare from None
     return schemas.SharedChat(
         row.title, row.agent, share.expires_at, share.until, share.details, [*_turns(turns, after, share)], earlier
@@ -90,11 +115,15 @@ async def attachment(service: Service, share: Share, turn: int, id: str) -> tupl
     Raises:
         NoSuchTurn, NotAllowed: as `details`.
         NoSuchAttachment: the turn does not have it.
+        NoSuchShare: the right of the share has ended meanwhile.
     """
     view, _ = await _turn(service, share, turn)
     if not any(it.id == id for it in view.attachments or ()):
         raise NoSuchAttachment
-    return await service.attachments.find(share.chat, id)
+    try:
+        return await service.attachments.find(share.chat, id)
+    except UnknownChat:
+        raise NoSuchShare from None
 
 
 async def details(service: Service, share: Share, turn: int) -> bytes:
@@ -126,5 +155,5 @@ async def _turn(service: Service, share: Share, turn: int) -> tuple[TurnView, li
         raise NoSuchTurn("this link does not show this turn", expected=f"one up to {share.until}")
     try:
         return await service.turn(share.chat, turn)
-    except NoSuchChat:
+    except (NoSuchChat, UnknownChat):
         raise NoSuchShare from None

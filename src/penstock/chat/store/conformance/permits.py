@@ -126,7 +126,20 @@ async def reads_need_their_right(make: Open, chat: str) -> None:
                         same(what, await read(chat), found)
                 with acting(_ended):
                     await raises(_Ended, read(chat))
+        share = Share(f"{chat}-s", chat, f"{chat}-secret", 5, 2**50, person=f"{chat}-ana")
+        await store.put_share(share)
+
+        def with_link() -> Reader:
+            return Reader(f"{chat}-ana", share=share.id)
+
+        for what, (read, found) in reads.items():
+            with acting(with_link):
+                same(f"{what} by a link", await read(chat), found)
+                await raises(UnknownChat, read(other))
+        await store.delete_share(share.id)
         for read, _ in reads.values():
+            with acting(with_link):
+                await raises(UnknownChat, read(chat))
             with acting(ben):
                 await raises(UnknownChat, read(chat))
             with acting(owner):

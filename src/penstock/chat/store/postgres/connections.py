@@ -313,7 +313,7 @@ class Database:
     ) -> list[tuple[Any, ...]]:
         """Run one statement, and return its rows. It gets the value `again`, which is true from the second attempt on.
 
-        `permit` is checked before each attempt. The values `reader` and `sees_all` are the fields of its reader;
+        `permit` is checked before each attempt. The values `reader`, `sees_all` and `share` are those of its reader;
         without a permit, all chats are seen. A call that is cancelled continues to its end.
 
         Raises:
@@ -371,6 +371,7 @@ class Database:
                     await link.open(connect)  # first: a connection may take its time
                     reader = permit()
                 given = {**values, "again": attempt > 0, "reader": reader.person, "sees_all": reader.is_owner}
+                given["share"] = reader.share
                 rows = await link.run(query, given, seconds or self.patience.statement, connect)
                 self._away_since = None
                 if self._ends_at is not None:

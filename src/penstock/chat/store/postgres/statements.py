@@ -19,7 +19,7 @@ TRIM_ENTRIES = 2000
 # The rights are those of `penstock.chat.people.rights.may_read`. Without a permit, all chats are seen.
 _TO_READER = """(%(sees_all)s OR EXISTS (
         SELECT FROM chats AS c WHERE c.key = h.key AND (c.person = %(reader)s OR c.visibility = 'team')
-    ))"""
+    )) AND (%(share)s::text IS NULL OR EXISTS (SELECT FROM shares AS s WHERE s.id = %(share)s AND s.chat = h.id))"""
 
 READ = f"""SELECT h.last, h.trimmed, e.number, e.at, e.data FROM heads AS h LEFT JOIN LATERAL (
         SELECT number, at, data, sum(octet_length(data)) OVER (ORDER BY number) - octet_length(data) AS before FROM (

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from penstock.chat.errors import NoSuchChat, NotAllowed
 from penstock.chat.service.share_view import SHARED, MadeShare, view_of
+from penstock.chat.store import permits
 from penstock.chat.web import schemas, shares
 from penstock.chat.web.api import Api
 from penstock.chat.web.errors import NO_STORE
@@ -56,16 +57,21 @@ async def shared_chat(api: Api, request: Request) -> Response:
     limit = number_of(request, "limit", PAGE_TURNS, 1, MAX_PAGE_TURNS)
     assert after is not None
     assert limit is not None
-    share, row = await shares.found(request, api.service, api.security.logins.people)
-    return json_response(await shares.shown(api.service, share, row, before=before, after=after, limit=limit))
+    share, row, permit = await shares.found(request, api.service, api.security.logins.people)
+    with permits.acting(permit):
+        made = json_response(await shares.shown(api.service, share, row, before=before, after=after, limit=limit))
+    permit()  # what was read is sent only while the link shows it
+    return made
 
 
 async def shared_details(api: Api, request: Request) -> Response:
     """Return what the agent did in a turn of a shared chat."""
     turn = number_of(request, "turn", 1, 1, 2**53)
     assert turn is not None
-    share, _ = await shares.found(request, api.service, api.security.logins.people)
-    made = await shares.details(api.service, share, turn)
+    share, _, permit = await shares.found(request, api.service, api.security.logins.people)
+    with permits.acting(permit):
+        made = await shares.details(api.service, share, turn)
+    permit()
     return Response(made, headers=NO_STORE, media_type="application/json")
 
 
@@ -73,6 +79,8 @@ async def shared_attachment(api: Api, request: Request) -> Response:
     """Return an attachment of a turn of a shared chat."""
     turn = number_of(request, "turn", 1, 1, 2**53)
     assert turn is not None
-    share, _ = await shares.found(request, api.service, api.security.logins.people)
-    id = request.query_params.get("id", "")
-    return file_response(request, *await shares.attachment(api.service, share, turn, id))
+    share, _, permit = await shares.found(request, api.service, api.security.logins.people)
+    with permits.acting(permit):
+        file, content = await shares.attachment(api.service, share, turn, request.query_params.get("id", ""))
+    permit()
+    return file_response(request, file, content)
