@@ -20,8 +20,8 @@ from lazy_modules import LazyModule
 from served import AGENTS, RECORDINGS, SECONDS, held_and_asking
 from waiting import until
 
-from penstock.cli.mcp import tools
-from penstock.cli.mcp.server import Call
+from penstock.cli.mcp import tasks, tools
+from penstock.cli.mcp.calls import Call
 from penstock.run.locks import holder
 
 if TYPE_CHECKING:
@@ -36,10 +36,11 @@ OLD, NEW = "2025-11-25", "2026-07-28"
 class Client:
     """A client of a process, without the protocol's own package: it sends what it likes."""
 
-    def __init__(self, folder: Path, *more: str, version: str = OLD, **env: str) -> None:
+    def __init__(self, folder: Path, *more: str, version: str = OLD, has_tasks: bool = False, **env: str) -> None:
         kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "TMPDIR") if name in os.environ}
         given = {"HOME": folder, "PENSTOCK_CONFIG": folder / "agents.toml", "PENSTOCK_DATA": folder / "data"}
         self.version = version
+        self.capabilities: dict[str, Any] = {"extensions": {tasks.EXTENSION: {}}} if has_tasks else {}
         self.told: list[dict[str, Any]] = []
         self._answers: dict[Any, queue.Queue[dict[str, Any]]] = {}
         self._process = subprocess.Popen(
@@ -75,7 +76,7 @@ class Client:
         given = dict(params or {})
         if self.version == NEW:
             info = {"name": "tests", "version": "1"}
-            envelope = {"protocolVersion": NEW, "clientInfo": info, "clientCapabilities": {}}
+            envelope = {"protocolVersion": NEW, "clientInfo": info, "clientCapabilities": self.capabilities}
             meta = {f"io.modelcontextprotocol/{name}": value for name, value in envelope.items()}
             given["_meta"] = {**given.get("_meta", {}), **meta}
         self._answers.setdefault(self._last, queue.Queue())
@@ -177,6 +178,8 @@ def test_both_generations(client: Callable[..., Client]) -> None:
     found = mcp_types.DiscoverResult.model_validate(new.ask("server/discover"))
     assert found.supported_versions == [NEW]
     lists = [one.ask("tools/list") for one in (old, new)]
+    for tool in lists[0]["tools"]:
+        assert tool.pop("execution")["taskSupport"] == ("optional" if tool["name"] == "ask_agent" else "forbidden")
     assert lists[0]["tools"] == lists[1]["tools"]
     assert {"ttlMs", "cacheScope", "resultType"} <= set(lists[1])
     assert not {"ttlMs", "cacheScope", "resultType"} & set(lists[0])
@@ -403,3 +406,129 @@ def test_the_client_ends_it_by_a_signal(folder: Path, number: signal.Signals) ->
     until(lambda: bool(one.told))
     assert one.end(number) == 0
     until(lambda: [*states(folder).values()] == ["idle"])
+
+
+# --- tasks ---
+
+
+def begun(one: Client, **arguments: Any) -> str:
+    """The id of a task of `ask_agent`, as the models of its generation have it."""
+    given = {"name": "ask_agent", "arguments": {"prompt": "Hello", **arguments}}
+    if one.version == NEW:
+        made = one.ask("tools/call", given)
+        assert made["resultType"] == "task"
+        assert not {"result", "error"} & set(made)
+    else:
+        made = one.ask("tools/call", {**given, "task": {"ttl": 60_000}})["task"]
+        mcp_types.Task.model_validate(made)
+    assert made["status"] in ("working", "completed", "failed")
+    return str(made["taskId"])
+
+
+def task_of(one: Client, id: str) -> dict[str, Any]:
+    """A task, as the models of its generation have it."""
+    found = one.ask("tasks/get", {"taskId": id})
+    if one.version == OLD:
+        mcp_types.GetTaskResult.model_validate(found)
+    else:
+        assert found["resultType"] == "complete"
+        assert set(found) >= {"taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs"}
+    return found
+
+
+def result_of(one: Client, id: str) -> dict[str, Any]:
+    """The result of a task, once it has ended."""
+    if one.version == OLD:
+        found = one.ask("tasks/result", {"taskId": id})
+        assert found["_meta"] == {"io.modelcontextprotocol/related-task": {"taskId": id}}
+    else:
+        found = until(lambda: task_of(one, id).get("result"), "the task has a result")
+    mcp_types.CallToolResult.model_validate(found)
+    return found
+
+
+@pytest.mark.parametrize("version", [OLD, NEW])
+@pytest.mark.slow
+def test_a_call_is_a_task(client: Callable[..., Client], folder: Path, version: str) -> None:
+    """The call returns while the agent works; what it does and its reply are read from the task."""
+    one = client(version=version, has_tasks=True)
+    id = begun(one, agent="held")
+    working = until(lambda: (found := task_of(one, id)).get("statusMessage") and found)
+    assert working["status"] == "working"
+    assert "result" not in working
+    (folder / "go").touch()
+    result = result_of(one, id)
+    assert (text_of(result), result["structuredContent"]["outcome"]) == (REPLY, "ok")
+    assert task_of(one, id)["status"] == "completed"
+    assert text_of(result_of(one, id)) == REPLY, "it can be read again"
+
+
+@pytest.mark.parametrize("version", [OLD, NEW])
+@pytest.mark.slow
+def test_a_task_is_cancelled(client: Callable[..., Client], folder: Path, version: str) -> None:
+    """Its turn is stopped, and it stays cancelled. One that has ended cannot be cancelled."""
+    one = client(version=version, has_tasks=True)
+    id = begun(one, agent="held")
+    until(lambda: task_of(one, id).get("statusMessage"))
+    cancelled = one.ask("tasks/cancel", {"taskId": id})
+    assert cancelled.get("status") == ("cancelled" if version == OLD else None)
+    until(lambda: [*states(folder).values()] == ["idle"])
+    found = task_of(one, id)
+    assert (found["status"], "result" in found) == ("cancelled", False)
+    if version == OLD:
+        assert one.ask("tasks/result", {"taskId": id})["isError"]
+    ended = begun(one)
+    result_of(one, ended)
+    again = one.answer(one.begin("tasks/cancel", {"taskId": ended}))
+    assert again.get("error", {}).get("code") == (-32602 if version == OLD else None)
+    assert task_of(one, ended)["status"] == "completed"
+
+
+@pytest.mark.parametrize("version", [OLD, NEW])
+@pytest.mark.slow
+def test_a_task_that_fails(client: Callable[..., Client], version: str) -> None:
+    """The result is the error of the tool, which is a failure of the task in the earlier generation alone."""
+    one = client(version=version, has_tasks=True)
+    for arguments, said in (({"agent": "nobody"}, "there is no agent"), ({"prompt": 5}, "Expected `str`")):
+        id = begun(one, **arguments)
+        result = result_of(one, id)
+        assert result["isError"]
+        assert said in text_of(result)
+        assert task_of(one, id)["status"] == ("failed" if version == OLD else "completed")
+
+
+@pytest.mark.slow
+def test_the_client_of_a_task_leaves(folder: Path) -> None:
+    """Nobody can ask for the task any more, so its turn is stopped."""
+    one = Client(folder, "--trust", "--agent=held")
+    id = begun(one)
+    until(lambda: task_of(one, id).get("statusMessage"))
+    assert one.leave() == 0
+    until(lambda: [*states(folder).values()] == ["idle"])
+
+
+@pytest.mark.slow
+def test_what_is_no_task(client: Callable[..., Client]) -> None:
+    """Each generation has its own methods; a client that does not know tasks gets the result of its call."""
+    old, new, plain = client(), client(version=NEW, has_tasks=True), client(version=NEW)
+    assert text_of(plain.call("ask_agent", prompt="Hello")) == REPLY
+    assert text_of(new.call("list_agents"))
+
+    def code(one: Client, method: str, **params: Any) -> int:
+        return int(one.answer(one.begin(method, params))["error"]["code"])
+
+    ids: list[Any] = ["0" * 32, 5, None, [], {}]
+    for one in (old, new):
+        for wrong in ids:
+            assert code(one, "tasks/get", taskId=wrong) == -32602
+            assert code(one, "tasks/cancel", taskId=wrong) == -32602
+    assert code(plain, "tasks/get", taskId="0" * 32) == -32021
+    assert code(new, "tasks/result", taskId="0" * 32) == code(new, "tasks/list") == -32601
+    assert code(old, "tasks/update", taskId="0" * 32) == code(old, "tasks/") == -32601
+    assert code(old, "tools/call", name="list_agents", task={}) == -32601
+    assert code(old, "tools/call", name="ask_agent", task=[]) == -32602
+    id = begun(old)
+    assert code(new, "tasks/get", taskId=id) == -32602, "that of another client"
+    listed = old.ask("tasks/list")
+    mcp_types.ListTasksResult.model_validate(listed)
+    assert [task["taskId"] for task in listed["tasks"]] == [id]

@@ -24,7 +24,8 @@ from penstock.chat.service.chats.chat_view import ChatView
 from penstock.chat.turn import Streaming
 from penstock.chat.web.doors.turn_fold import TurnFold, failure_text, question_text
 from penstock.chat.web.schemas import About, TurnNumber
-from penstock.cli.mcp import tools
+from penstock.cli.mcp import tasks, tools
+from penstock.cli.mcp.calls import Call
 from penstock.cli.serve.client import Rejected
 from penstock.cli.stdio.agents import AgentList, agent_of, careful_level
 from penstock.cli.stdio.link import ServerLink, StdioOptions, TurnStep
@@ -62,25 +63,6 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals by which a client or a terminal ends the server."""
 
 
-class Call:
-    """Call of a tool that is being answered."""
-
-    def __init__(self, token: str | int | None) -> None:
-        self.token = token
-        """Token of the client for notifications of progress; None if it wants none."""
-        self.is_cancelled: bool = False
-        """True once the client has given up the call."""
-        self.said: int = 0
-        """Notifications of progress that were sent."""
-        self.steps: Queue[TurnStep | PenstockError | None] = Queue()
-        """Steps of the turn that it follows, the error that ended them if any, and None after the last one."""
-
-    def cancel(self) -> None:
-        """Note that the client has given up the call, and wake the thread that answers it."""
-        self.is_cancelled = True
-        self.steps.put(None)
-
-
 class ToolServer:
     """The server, as a client of MCP sees it. A client reaches the chats that it has begun, and no others."""
 
@@ -93,6 +75,7 @@ class ToolServer:
         self._chats: dict[str, str] = {}
         """Chats that the client has begun, with their levels of permission."""
         self._calls: dict[str | int, Call] = {}
+        self._tasks = tasks.ClientTasks()
         self._peer = Peer(source, sink, self._request, self._notified)
         self._tools: dict[str, Callable[[Any, Call], dict[str, Any]]] = {
             "list_agents": self._list_agents,
@@ -116,6 +99,7 @@ class ToolServer:
                 signal.signal(number, signal.SIG_IGN)
             for call in list(self._calls.values()):
                 call.cancel()
+            self._tasks.cancel_all(LEAVE_SECONDS)
             self._peer.wait(LEAVE_SECONDS)
         finally:
             for number, handler in before.items():
@@ -127,17 +111,17 @@ class ToolServer:
         given = {} if params is None else params
         if not isinstance(given, dict):
             raise RpcError(INVALID_PARAMS, "the parameters are not an object")
-        has_version = self._has_version(given)
-        work = self._work(id, method, given)
-        if not has_version:
+        is_new = self._has_version(given)
+        work = self._work(id, method, given, is_new=is_new)
+        if not is_new:
             return work
         more: dict[str, Any] = {"resultType": "complete", "_meta": {SERVER_KEY: SERVER}}
         if method in ("server/discover", "tools/list"):
             more |= {"ttlMs": 0, "cacheScope": "private"}
-        return lambda: {**work(), **more}
+        return lambda: {**more, **work()}
 
-    def _work(self, id: str | int, method: str, params: dict[str, Any]) -> Work:
-        """Return the work of a request.
+    def _work(self, id: str | int, method: str, params: dict[str, Any], *, is_new: bool) -> Work:
+        """Return the work of a request; `is_new`: of a client of 2026-07-28.
 
         Raises:
             RpcError: there is no such method or tool.
@@ -146,13 +130,15 @@ class ToolServer:
             case "initialize":
                 return lambda: _initialized(params)
             case "server/discover":
-                return lambda: {"supportedVersions": [*VERSIONS], **_introduced()}
+                return lambda: {"supportedVersions": [*VERSIONS], **_introduced({"extensions": {tasks.EXTENSION: {}}})}
             case "ping":
                 return dict
             case "tools/list":
-                return lambda: {"tools": tools.listed()}
+                return lambda: {"tools": tools.listed(has_tasks=not is_new)}
             case "tools/call":
-                return self._call(id, params)
+                return self._call(id, params, is_new=is_new)
+            case _ if method.startswith("tasks/"):
+                return lambda: self._tasks.handle(method, params, is_new=is_new)
         raise RpcError(METHOD_NOT_FOUND, f"there is no method {method[:100]!r}", {"method": method[:100]})
 
     def _has_version(self, params: dict[str, Any]) -> bool:
@@ -179,28 +165,51 @@ class ToolServer:
             if call is not None:
                 call.cancel()
 
-    def _call(self, id: str | int, params: dict[str, Any]) -> Work:
+    def _call(self, id: str | int, params: dict[str, Any], *, is_new: bool) -> Work:
         name, meta = params.get("name"), params.get("_meta")
         if not isinstance(name, str) or name not in self._tools:
             what = f"there is no tool {name[:100]!r}" if isinstance(name, str) else "the call names no tool"
             raise RpcError(INVALID_PARAMS, f"{what}; expected one of {', '.join(self._tools)}")
         does = self._tools[name]
         token = meta.get("progressToken") if isinstance(meta, dict) else None
-        call = self._calls[id] = Call(token if is_id(token) else None)
+        call = Call(token if is_id(token) else None)
+        if tasks.is_task(name, tools.WITH_TASKS, params, is_new=is_new):
+            return lambda: self._task(call, lambda: self._answer(does, name, params, call), is_new=is_new)
+        self._calls[id] = call
 
         def work() -> dict[str, Any]:
             try:
-                return does(msgspec.convert(params.get("arguments") or {}, tools.TOOLS[name].arguments), call)
-            except (msgspec.ValidationError, RecursionError) as error:
-                return _failed(f"the arguments are not valid: {error}")
-            except Unanswered:
-                raise
-            except PenstockError as error:
-                return _failed(str(error))
+                return self._answer(does, name, params, call)
             finally:
                 self._calls.pop(id, None)
 
         return work
+
+    def _answer(
+        self, does: Callable[[Any, Call], dict[str, Any]], name: str, params: dict[str, Any], call: Call
+    ) -> dict[str, Any]:
+        """Return the result of a call.
+
+        Raises:
+            Unanswered: the client has given up.
+        """
+        try:
+            return does(msgspec.convert(params.get("arguments") or {}, tools.TOOLS[name].arguments), call)
+        except (msgspec.ValidationError, RecursionError) as error:
+            return _failed(f"the arguments are not valid: {error}")
+        except Unanswered:
+            raise
+        except PenstockError as error:
+            return _failed(str(error))
+
+    def _task(self, call: Call, work: Callable[[], dict[str, Any]], *, is_new: bool) -> dict[str, Any]:
+        """Begin a task, and return it as the result of its call."""
+        if is_new:
+            call.token = None  # its client reads what the agent does from the task
+        task = self._tasks.start(call, work).view(is_new=is_new)
+        for name in ("result", "error"):
+            task.pop(name, None)
+        return {"resultType": "task", **task} if is_new else {"task": task}
 
     # --- tools ---
 
@@ -400,6 +409,7 @@ class ToolServer:
 
     def _report(self, call: Call, line: str) -> None:
         """Notify the client what the turn does. Most clients wait as long as notifications arrive."""
+        call.line = line
         if call.token is None:
             return
         call.said += 1
@@ -410,11 +420,11 @@ class ToolServer:
 def _initialized(params: dict[str, Any]) -> dict[str, Any]:
     asked = params.get("protocolVersion")
     version = asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-    return {"protocolVersion": version, "serverInfo": SERVER, **_introduced()}
+    return {"protocolVersion": version, "serverInfo": SERVER, **_introduced({"tasks": tasks.OLD_CAPABILITY})}
 
 
-def _introduced() -> dict[str, Any]:
-    return {"capabilities": {"tools": {}}, "instructions": INSTRUCTIONS}
+def _introduced(more: dict[str, Any]) -> dict[str, Any]:
+    return {"capabilities": {"tools": {}, **more}, "instructions": INSTRUCTIONS}
 
 
 def _level(agent: str) -> str | None:

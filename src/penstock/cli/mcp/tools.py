@@ -75,6 +75,9 @@ TOOLS: dict[str, McpTool] = {
     "stop_turn": McpTool(StopTurn, "Stop a turn that works."),
 }
 
+WITH_TASKS = "ask_agent"
+"""Name of the tool whose calls can be tasks: the other ones return soon."""
+
 _RESULT = {
     "type": "object",
     "properties": {
@@ -89,9 +92,13 @@ _RESULT = {
 }
 
 
-def listed() -> list[dict[str, Any]]:
-    """Return all tools as clients list them."""
-    return [_listed(name, tool) for name, tool in TOOLS.items()]
+def listed(*, has_tasks: bool) -> list[dict[str, Any]]:
+    """Return all tools as clients list them; `has_tasks`: each says whether its calls can be tasks (2025-11-25)."""
+    found = [_listed(name, tool) for name, tool in TOOLS.items()]
+    if has_tasks:
+        for tool in found:
+            tool["execution"] = {"taskSupport": "optional" if tool["name"] == WITH_TASKS else "forbidden"}
+    return found
 
 
 def _listed(name: str, tool: McpTool) -> dict[str, Any]:
