@@ -67,12 +67,15 @@ def fill(root: Path, *, repository: str, contact: str, reviewers: str, site: str
     }
     table = "\n".join(["[project.urls]", *(f'{key} = "{value}"' for key, value in urls.items())])
     pages = [f"docs/{page.name}" for page in sorted((root / "docs").glob("*.md")) if CLONE in _text(page)]
+    command = "" if name == "penstock" else '"cmd": "penstock",\n      '
     places = [
         ("pyproject.toml", "# For the publisher: packaging/addresses.py adds [project.urls].", table),
         ("pyproject.toml", 'name = "penstock"\n', f'name = "{name}"\n'),
         ("src/penstock/_version.py", 'DISTRIBUTION = "penstock"', f'DISTRIBUTION = "{name}"'),
         *((page, CLONE, f"{repository} && cd {path.rpartition('/')[2]}") for page in ["README.md", *pages]),
         ("docs/ci.md", "OWNER/penstock", path),
+        ("packaging/acp/agent.json", "https://forge.example/OWNER/penstock", repository),
+        ("packaging/acp/agent.json", '"package": "penstock==', f'{command}"package": "{name}=='),
         ("SECURITY.md", PARAGRAPH, f"Write to <{link}>."),
         ("mkdocs.yml", MKDOCS, "\n".join([*([f"site_url: {site}"] if site else []), f"repo_url: {repository}"])),
         (".github/CODEOWNERS", CODEOWNERS, f"* {reviewers}"),

@@ -12,11 +12,12 @@ import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from packaging.requirements import Requirement
 
-from penstock._version import DISTRIBUTION
+from penstock._version import DISTRIBUTION, __version__
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -140,6 +141,37 @@ def test_every_place_that_waits_is_listed() -> None:
 def test_the_name_is_in_two_places_that_agree() -> None:
     """The package knows by which name it was installed."""
     assert PROJECT["name"] == DISTRIBUTION
+
+
+# --- the registry of ACP ---
+
+
+def test_the_entry_of_the_registry(clone: Path) -> None:
+    """It has what the schema of the registry asks for, names this version, and starts a command that exists."""
+    entry = json.loads((ROOT / "packaging" / "acp" / "agent.json").read_text("utf-8"))
+    required = {"id", "name", "version", "description", "license_url", "distribution"}
+    assert required <= set(entry) <= required | {"repository", "website", "authors", "license"}
+    assert re.fullmatch(r"[a-z][a-z0-9-]*", entry["id"])
+    assert re.fullmatch(r"\d+\.\d+\.\d+", entry["version"])
+    assert entry["version"] == __version__
+    assert entry["distribution"] == {"uvx": {"package": f"{DISTRIBUTION}=={__version__}", "args": ["acp"]}}
+    assert [*PROJECT["scripts"]] == [DISTRIBUTION]
+    assert entry["license"] == (ROOT / "LICENSE").read_text("utf-8").split()[0]
+    addresses.fill(clone, **GIVEN)
+    filled = json.loads((clone / "packaging" / "acp" / "agent.json").read_text("utf-8"))
+    assert filled["repository"] == "https://forge.example/org/penstock"
+    assert filled["license_url"] == "https://forge.example/org/penstock/blob/main/LICENSE"
+    assert filled["distribution"]["uvx"] == {
+        "package": f"penstock-streams=={__version__}", "cmd": "penstock", "args": ["acp"],
+    }  # fmt: skip
+
+
+def test_the_icon_of_the_registry() -> None:
+    """It is a square of 16 pixels, in the one colour of the text around it."""
+    icon = ElementTree.parse(ROOT / "packaging" / "acp" / "icon.svg").getroot()
+    assert [icon.get(name) for name in ("width", "height", "viewBox")] == ["16", "16", "0 0 16 16"]
+    colours = {it.get(name) for it in icon.iter() for name in ("fill", "stroke")} - {None}
+    assert colours == {"none", "currentColor"}
 
 
 # --- the page of an index ---

@@ -225,6 +225,15 @@ class StateFolder(msgspec.Struct, frozen=True):
     """Subdirectories whose files are copied into the directory apart, if they are missing there."""
 
 
+class Login(msgspec.Struct, frozen=True):
+    """Commands of an agent for its own login, as words after the name of its program."""
+
+    start: tuple[str, ...]
+    """Command that logs a person in, in a terminal."""
+    state: tuple[str, ...] = ()
+    """Command whose exit status is 0 if somebody is logged in, else 1; () if there is none."""
+
+
 class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     """All facts about one agent that are valid without running it."""
 
@@ -244,6 +253,8 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Levels of effort, the least first; () if the model decides which there are."""
     models: ModelList | None = None
     """Command that lists the models without a run; None if there is none."""
+    login: Login | None = None
+    """Commands for its login; None if people log in at its own screen, or need no login."""
     profiles: bool = False
     """A name after a slash (`agent/NAME`) is a profile of the agent."""
     no_command: str = ""

@@ -22,6 +22,7 @@ from pictures import png
 from served import AGENTS, PLAYER, RECORDINGS, SECONDS, TESTS, Gateway
 from waiting import until
 
+from penstock.cli.acp import parser
 from penstock.cli.serve import hidden
 from penstock.cli.stdio.link import TurnStep
 from penstock.cli.stdio.peer import Peer
@@ -51,10 +52,25 @@ command = ["sh", "-c", 'echo "$@" >> EFFORTS; exec {sys.executable} -S {PLAYER} 
   "--effort={{effort}}"]
 adapter = "claude"
 
+[agents.loggedout]
+command = ["cat", "LOGGED_OUT"]
+adapter = "claude"
+
 [agents.held]
 command = ["{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS / "thinktools"}", "--speed=0", "--hold=38:HELD"]
 adapter = "claude"
 """
+LOGGED_OUT: list[dict[str, Any]] = [
+    {"type": "system", "subtype": "init", "session_id": "s", "model": "m", "cwd": "/x", "tools": []},
+    {
+        "type": "assistant",
+        "error": "authentication_failed",
+        "message": {"id": "m", "model": "<synthetic>", "content": [{"type": "text", "text": "Please run /login"}]},
+    },
+    {"type": "result", "subtype": "success", "is_error": True, "result": "Please run /login", "session_id": "s"},
+]
+"""What Claude Code prints if nobody is logged in."""
+
 REPLY: str = json.loads((RECORDINGS / "thinktools" / "expected.json").read_text("utf-8"))["reply"]
 
 
@@ -63,6 +79,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, page: Path) -> Iterator[Ga
     """A gateway with more agents."""
     folder = tmp_path_factory.mktemp("acp")
     more = MORE.replace("HELD", str(folder / "go")).replace("EFFORTS", str(folder / "efforts"))
+    more = more.replace("LOGGED_OUT", str(folder / "logged-out.ndjson"))
+    (folder / "logged-out.ndjson").write_text("".join(json.dumps(line) + "\n" for line in LOGGED_OUT))
     (folder / "agents.toml").write_text(AGENTS + more)
     made = Gateway(folder, page, ping=0.1)
     yield made
@@ -117,6 +135,42 @@ def test_a_prompt_is_a_turn_of_a_chat(gateway: Gateway, editor: AcpClient) -> No
     assert second.fail("session/load", sessionId=session)["code"] == -32002
     assert editor.fail("session/prompt", sessionId=session, prompt=words("More"))["code"] == -32002
     second.close()
+
+
+TERMINALS: list[dict[str, Any]] = [{"auth": {"terminal": True}}, {"_meta": {"terminal-auth": True}}]
+"""Features of clients that start the login of an agent: as the protocol has them, and as they were before."""
+
+
+@pytest.mark.parametrize("features", TERMINALS)
+def test_a_login_is_offered(editor: AcpClient, features: dict[str, Any]) -> None:
+    """To clients with a terminal, as a command that exists; the others are offered none."""
+    nothing: list[dict[str, Any]] = [
+        {},
+        {"auth": {}},
+        {"auth": {"terminal": False}},
+        {"_meta": {"terminal-auth": "yes"}},
+        {"_meta": {}},
+    ]
+    for none in nothing:
+        assert editor.ask("initialize", protocolVersion=1, clientCapabilities=none)["authMethods"] == []
+    [login] = editor.ask("initialize", protocolVersion=1, clientCapabilities=features)["authMethods"]
+    acp.TerminalAuthMethod.model_validate(login, strict=True)
+    assert parser().parse(login["args"]).setup
+    started = login["_meta"]["terminal-auth"]
+    assert [started["command"], *started["args"]] == [sys.executable, "-m", "penstock", "acp", *login["args"]]
+    assert editor.ask("authenticate", methodId=login["id"]) == {}
+    assert editor.fail("authenticate", methodId="nothing")["code"] == -32602
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("features", [{}, TERMINALS[0]])
+def test_an_agent_without_a_login(gateway: Gateway, features: dict[str, Any]) -> None:
+    """Its failure is the protocol's error for it in clients that can start a login, and any other error elsewhere."""
+    editor = another(gateway, "loggedout")
+    editor.ask("initialize", protocolVersion=1, clientCapabilities=features)
+    error = editor.fail("session/prompt", sessionId=editor.new(gateway.root), prompt=words("Hello"))
+    assert (error["code"], error["data"]["cause"]) == (-32000 if features else -32603, "auth")
+    editor.close()
 
 
 @pytest.mark.slow

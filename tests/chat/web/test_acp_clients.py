@@ -283,6 +283,32 @@ def test_the_official_client_for_javascript(machine: Machine) -> None:
     assert found["pictures"] == [b64encode(png()).decode()]
 
 
+CHOOSER = f"""
+[agents.chooser]
+command = ["{sys.executable}", "-S", "{TESTS / "support" / "acp_chooser.py"}"]
+protocol = "acp"
+"""
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm")
+def test_two_forms_at_once(machine: Machine) -> None:
+    """Forms of two sessions are open at the same time, each with its own answer; two of one turn follow each other."""
+    (machine.folder / "agents.toml").write_text(machine.agents + CHOOSER)
+    words = ["node", str(PROGRAM.with_name("acp_forms_client.mjs")), str(installed(PACKAGE)), str(machine.root)]
+    words += machine.words("chooser")
+    done = subprocess.run(words, capture_output=True, text=True, env=machine.env, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["stops"] == ["end_turn"] * 3
+    *single, both = found["answers"]
+    assert sorted(it["reply"] for it in single) == ["chosen: a", "chosen: b"]
+    assert [len(it["forms"]) for it in single] == [1, 1]
+    assert both["reply"] == "chosen: a, r"
+    assert len({*both["forms"]}) == 2
+    [login] = found["logins"]
+    assert (login["type"], login["args"]) == ("terminal", ["--setup"])
+
+
 @pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm")
 def test_a_client_that_is_no_package_of_the_protocol(machine: Machine) -> None:
     """acpx, for the command line: it trusts the directory, prints the reply, and allows what the agent asks."""

@@ -140,6 +140,35 @@ def test_warnings_are_notices() -> None:
     assert AcpTurn(1, "/demo").take(rows) == []
 
 
+def test_compactions_have_a_place() -> None:
+    """For clients that show them: each is in progress until the agent does something else, or has failed."""
+    rows = _rows(
+        ev.Notice(agent="pi", level="info", code="compaction", text="compacting the conversation"),
+        ev.Notice(agent="pi", level="info", code="compaction", text="conversation compacted"),
+        ev.Notice(agent="pi", level="info", code="compaction", text="of a sub-agent", parent="c"),
+        ev.Delta(agent="pi", block=1, kind="thinking", text="So."),
+        ev.Notice(agent="pi", level="warning", code="compaction", text="too long"),
+        ev.Notice(agent="pi", level="info", code="compaction", text="compacting the conversation"),
+        ev.RunEnded(agent="pi", outcome="ok", reply="", rounds=0),
+    )
+
+    def shown(**has: bool) -> list[tuple[str, str]]:
+        updates = AcpTurn(1, "/demo", **has).take(rows)
+        found = [it for it in updates if it["sessionUpdate"] == "compaction_update"]
+        assert [it.get("error") for it in found if it["status"] == "failed"] in ([], ["too long"])
+        assert has or not [it for it in updates if it["sessionUpdate"] == "notice"]
+        return [(it["compactionId"], it["status"]) for it in found]
+
+    assert shown(has_compactions=True) == [
+        *[("t1.compaction1", "in_progress")] * 2,
+        ("t1.compaction1", "completed"),
+        ("t1.compaction2", "failed"),
+        ("t1.compaction3", "in_progress"),
+        ("t1.compaction3", "completed"),
+    ]
+    assert shown() == shown(has_notices=True) == []
+
+
 def test_each_hunk_is_a_diff() -> None:
     """With the text before and after, an absolute path, and nothing before a file that is new."""
     diff = "@@ -1,2 +1,2 @@\n one\n-two\n+2\n\\ No newline at end of file\n@@\n-x\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import Feature
-from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, RouteFacts, Sign, StateFolder, npm
+from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, Login, RouteFacts, Sign, StateFolder, npm
 from penstock.agents._hosts import COPILOT
 from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits, reads
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
@@ -56,6 +56,7 @@ FACTS = AgentFacts(
         },
         "acp": {**ACP, "read": _READS},
     },
+    login=Login(("login",)),
     install=npm("@github/copilot"),
     tested="1.0.102",
     stream="copilot --output-format json",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, RouteFacts, Sign, StateFolder
+from penstock.agents._facts import ACP_TAGS, AcpQuirks, AgentFacts, Login, RouteFacts, Sign, StateFolder
 from penstock.agents._hosts import ANY_PROVIDER as ANY_HOSTS
 from penstock.agents._permissions import EVERYTHING, asks, edits, own_settings
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
@@ -52,6 +52,7 @@ FACTS = AgentFacts(
             ),
         },
     },
+    login=Login(("configure",)),
     install="https://github.com/aaif-goose/goose",
     tested="1.52.0",
     stream="goose run --quiet --output-format stream-json -i -",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import ARGUMENT
-from penstock.agents._facts import AgentFacts, KindSource, RouteFacts, Sign, npm
+from penstock.agents._facts import AgentFacts, KindSource, Login, RouteFacts, Sign, npm
 from penstock.agents._permissions import EVERYTHING
 from penstock.agents._project_files import AGENTS_MD, SKILLS, ProjectFiles
 
@@ -34,6 +34,7 @@ FACTS = AgentFacts(
         )
     },
     allows={"exec": {"own": EVERYTHING, "all": EVERYTHING}},
+    login=Login(("login",)),
     install=npm("@moonshot-ai/kimi-code"),
     tested="2.1.0",
     stream="kimi --output-format stream-json -p",

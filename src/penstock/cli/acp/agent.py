@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from penstock.cli.acp import settings
 from penstock.cli.acp.chats import ServerChats
 from penstock.cli.acp.content import given_prompt
 from penstock.cli.acp.parameters import (
+    Authenticate,
     CancelRequest,
     Initialize,
     ListSessions,
@@ -59,6 +61,9 @@ PAGE_SESSIONS = 100
 LEAVE_SECONDS = 2.0
 """Seconds to finish what is being answered when the client has gone."""
 
+SETUP = "setup"
+"""Id of the way to log in: `penstock acp --setup` in a terminal."""
+
 CODES = {"invalid": INVALID_PARAMS, "content_too_large": INVALID_PARAMS, "not_found": NOT_FOUND}
 """Codes of errors for those of the server; others are internal errors."""
 
@@ -76,6 +81,7 @@ class AcpAgent:
         self._turns = SessionTurns(self._peer, self._chats)
         self._methods: dict[str, Callable[[Any], Work]] = {
             "initialize": self._initialize,
+            "authenticate": self._authenticate,
             "session/new": self._new,
             "session/prompt": self._prompt,
             "session/load": self._load,
@@ -125,6 +131,8 @@ class AcpAgent:
         elicitation = features.elicitation if features is not None else None
         shown = features.session if features is not None else None
         self._turns.has_notices = shown is not None and shown.notices is not None
+        self._turns.has_compactions = shown is not None and shown.compaction is not None
+        self._turns.starts_logins = features is not None and features.starts_logins
         self._turns.has_forms = elicitation is not None and elicitation.form is not None
         sessions: dict[str, Any] = {"list": {}, "resume": {}, "close": {}, "delete": {}}
         answer = {
@@ -136,9 +144,15 @@ class AcpAgent:
                 "mcpCapabilities": {"http": False, "sse": False},
                 "sessionCapabilities": sessions,
             },
-            "authMethods": [],
+            "authMethods": [_login()] if self._turns.starts_logins else [],
         }
         return lambda: answer
+
+    def _authenticate(self, params: Any) -> Work:
+        """Acknowledge a login. It happened in a terminal; whether it succeeded is what the agent finds."""
+        if read(params, Authenticate).method_id != SETUP:
+            raise RpcError(INVALID_PARAMS, f"there is no such way to log in; expected {SETUP!r}")
+        return dict
 
     # --- sessions ---
 
@@ -323,6 +337,14 @@ def _directory(path: str) -> str:
     if not os.path.isabs(path) or "\0" in path:
         raise RpcError(INVALID_PARAMS, "cwd is not a directory; expected an absolute path")
     return path
+
+
+def _login() -> dict[str, Any]:
+    """Return the way to log in, as the protocol has it and, in `_meta`, as clients had it before."""
+    command = {"command": sys.executable, "args": ["-m", "penstock", "acp", "--setup"], "label": "Penstock"}
+    text = "Shows which agents are logged in, and starts the login of one."
+    login = {"id": SETUP, "name": "Log in to an agent", "description": text, "type": "terminal", "args": ["--setup"]}
+    return {**login, "_meta": {"terminal-auth": command}}
 
 
 def _warn(servers: list[Any]) -> None:

@@ -24,13 +24,35 @@ class SessionFeatures(msgspec.Struct):
     """Updates of a session that the client shows only if it says so."""
 
     notices: dict[str, Any] | None = None
+    compaction: dict[str, Any] | None = None
 
 
-class ClientCapabilities(msgspec.Struct):
+class LoginFeatures(msgspec.Struct):
+    """Ways to log in that the client offers."""
+
+    terminal: bool | None = None
+
+
+class ClientMeta(msgspec.Struct, rename={"terminal_auth": "terminal-auth"}):
+    """Names in `_meta` that clients use beside the protocol."""
+
+    terminal_auth: Any = None
+    """True for a client that starts logins in a terminal, from the time before the protocol had them."""
+
+
+class ClientCapabilities(msgspec.Struct, rename={"meta": "_meta"}):
     """Features of the client."""
 
     elicitation: ElicitationCapabilities | None = None
     session: SessionFeatures | None = None
+    auth: LoginFeatures | None = None
+    meta: ClientMeta | None = None
+
+    @property
+    def starts_logins(self) -> bool:
+        """Whether the client can start the login of an agent in a terminal."""
+        has_old = self.meta is not None and self.meta.terminal_auth is True
+        return has_old or (self.auth is not None and bool(self.auth.terminal))
 
 
 class Initialize(msgspec.Struct, rename="camel"):
@@ -82,6 +104,12 @@ class SetMode(msgspec.Struct, rename="camel"):
 
     session_id: str
     mode_id: str
+
+
+class Authenticate(msgspec.Struct, rename="camel"):
+    """Parameters of `authenticate`."""
+
+    method_id: str
 
 
 class CancelRequest(msgspec.Struct, rename="camel"):

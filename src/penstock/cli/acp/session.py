@@ -21,8 +21,8 @@ class Active:
 class ShownTurn:
     """Turn that is shown, up to an entry."""
 
-    def __init__(self, turn: int, cwd: str, *, has_notices: bool = False) -> None:
-        self.shown: AcpTurn = AcpTurn(turn, cwd, has_notices=has_notices)
+    def __init__(self, shown: AcpTurn) -> None:
+        self.shown = shown
         self.number: int = 0
         """Number of the last entry that was shown."""
         self.answered: str | None = None

@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.media import PICTURES
-from penstock.chat.web.doors.acp import form_of, is_permission, notice, stop_reason, usage_of
+from penstock.chat.web.doors.acp import AcpTurn, form_of, is_permission, notice, stop_reason, usage_of
 from penstock.chat.web.doors.turn_fold import failure_text, question_text
 from penstock.cli.acp.chats import ServerChats
 from penstock.cli.acp.content import GivenPrompt
@@ -19,7 +19,7 @@ from penstock.cli.acp.parameters import chosen_option, filled_in
 from penstock.cli.acp.session import Active, Session, ShownTurn
 from penstock.cli.console import notify
 from penstock.cli.serve.client import Rejected
-from penstock.cli.stdio.peer import INTERNAL_ERROR, INVALID_PARAMS, Peer, RpcError
+from penstock.cli.stdio.peer import AUTH_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS, Peer, RpcError
 from penstock.core.questions import REJECT, OpenQuestion
 from penstock.errors import PenstockError
 
@@ -38,6 +38,10 @@ class SessionTurns:
         """Whether the client can show forms."""
         self.has_notices: bool = False
         """Whether the client can show notices."""
+        self.has_compactions: bool = False
+        """Whether the client can show compactions."""
+        self.starts_logins: bool = False
+        """Whether the client can start the login of an agent."""
         self._peer = peer
         self._chats = chats
 
@@ -87,7 +91,12 @@ class SessionTurns:
         if active.cancelled.is_set():
             self._chats.stop(session.id, active.turn)
         with session.lock:
-            return self._follow(session, active, ShownTurn(active.turn, session.cwd, has_notices=self.has_notices))
+            return self._follow(session, active, self._begun(session, active.turn, has_notices=self.has_notices))
+
+    def _begun(self, session: Session, turn: int, *, has_notices: bool = False) -> ShownTurn:
+        """Return a turn of which nothing was shown."""
+        shown = AcpTurn(turn, session.cwd, has_notices=has_notices, has_compactions=self.has_compactions)
+        return ShownTurn(shown)
 
     def cancel(self, session: Session) -> None:
         """Stop the turn of a session that runs, without waiting for the server."""
@@ -205,7 +214,8 @@ class SessionTurns:
         reason = stop_reason(end)
         if reason is None:
             data = {"outcome": end.outcome, "reason": end.reason, "cause": end.cause}
-            raise RpcError(INTERNAL_ERROR, failure_text(end) or end.outcome, data)
+            code = AUTH_REQUIRED if end.cause == "auth" and self.starts_logins else INTERNAL_ERROR
+            raise RpcError(code, failure_text(end) or end.outcome, data)
         usage = usage_of(followed.shown.fold.usage)
         return {"stopReason": reason, **({"usage": usage} if usage else {})}
 
@@ -254,7 +264,7 @@ class SessionTurns:
             prompt = {"sessionUpdate": "user_message_chunk", "content": content, "messageId": f"t{turn.turn}.prompt"}
             self._update(session, prompt)
         live = threading.Event()
-        followed = ShownTurn(turn.turn, session.cwd)
+        followed = self._begun(session, turn.turn)
 
         def show() -> None:
             try:

@@ -36,8 +36,8 @@ MAX_ID = 2**63
 READ_BYTES = 256 * 1024
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
-NOT_FOUND = -32002
-"""Codes of errors. The last one is of ACP: there is no such session."""
+NOT_FOUND, AUTH_REQUIRED = -32002, -32000
+"""Codes of errors. The last two are of ACP: there is no such session; the agent needs a login."""
 
 Work = Callable[[], Any]
 """Rest of a request, which may take long; it returns the result."""

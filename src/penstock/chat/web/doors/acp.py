@@ -42,12 +42,18 @@ ALLOW_OR_REJECT = [
 class AcpTurn:
     """Updates of one turn, from its entries."""
 
-    def __init__(self, turn: int, cwd: str, *, has_notices: bool = False) -> None:
-        """`cwd`: directory of the agent; ACP has absolute paths. `has_notices`: the client shows notices."""
+    def __init__(self, turn: int, cwd: str, *, has_notices: bool = False, has_compactions: bool = False) -> None:
+        """`cwd`: directory of the agent; ACP has absolute paths.
+
+        `has_notices`, `has_compactions`: the client shows notices, or compactions of the agent's context.
+        """
         self.turn: int = turn
         self.fold: TurnFold = TurnFold(turn)
         self._cwd = cwd
         self._has_notices = has_notices
+        self._has_compactions = has_compactions
+        self._compactions = 0
+        self._is_compacting = False
         self._texts: dict[int, str] = {}  # blocks of the main agent's text that may be the reply
         self._message: set[int] = set()  # those of the message that is open
         self._is_over = False  # the reply was sent
@@ -63,8 +69,12 @@ class AcpTurn:
         out: list[Update] = []
         for change in self.fold.take(rows):
             if isinstance(change, Completed):
+                self._end_compaction(out)
                 self._complete(change.message, out)
+            elif self._has_compactions and isinstance(change, ev.Notice) and change.code == "compaction":
+                self._compact(change, out)
             elif isinstance(change, ev.Base):
+                self._end_compaction(out)
                 self._show(change, out)
         return out
 
@@ -114,6 +124,31 @@ class AcpTurn:
             out.append({"sessionUpdate": "plan", "entries": entries})
         elif isinstance(event, ev.Notice) and self._has_notices and event.level != "info" and event.text.strip():
             out.append(notice(event.level, event.text))
+
+    # --- compactions ---
+
+    def _compact(self, event: ev.Notice, out: list[Update]) -> None:
+        """Send that a compaction is in progress, or has failed. It has ended once the agent does something else."""
+        if event.parent is not None:
+            return
+        if not self._is_compacting:
+            self._compactions += 1
+        self._is_compacting = event.level == "info"
+        if self._is_compacting:
+            out.append(self._compaction("in_progress"))
+        else:
+            out.append({**self._compaction("failed"), "error": event.text})
+
+    def _end_compaction(self, out: list[Update]) -> None:
+        if self._is_compacting:
+            self._is_compacting = False
+            out.append(self._compaction("completed"))
+
+    def _compaction(self, status: str) -> Update:
+        id = f"t{self.turn}.compaction{self._compactions}"
+        return {"sessionUpdate": "compaction_update", "compactionId": id, "status": status}
+
+    # --- texts ---
 
     def _grow(self, event: ev.Delta | ev.BlockRevised, out: list[Update]) -> None:
         if self._is_over:
