@@ -9,7 +9,7 @@ import pytest
 
 from penstock import updates as up
 from penstock.adapter import Request, not_taken
-from penstock.agents._claude_server import WITHDRAW
+from penstock.agents._claude_server import NEXT_TURN, WITHDRAW
 from penstock.agents._claude_steers import CAPABILITY
 from penstock.agents.claude.server import ClaudeServer
 from penstock.core.decoding import fit
@@ -134,12 +134,12 @@ def test_a_message_that_the_end_of_the_turn_overtakes_is_the_program_s_next_turn
     response = {"subtype": "success", "request_id": WITHDRAW + name, "response": {"cancelled": False}}
     assert talk.told("control_response", response=response) == []
     assert not talk.dialogue.over
-    talk.state(name, "started")
+    assert talk.state(name, "started") == [up.Work(NEXT_TURN, on=True)], "the model may take long to begin"
     talk.told("system", subtype="session_state_changed", state="idle")
     assert not talk.dialogue.over, "its result is still to come"
     talk.told("system", subtype="init", capabilities=[CAPABILITY])
     updates = talk.begin()
-    assert updates[:2] == [up.Notice("user", "go left", steer="s"), up.RoundEnd()]
+    assert updates[:3] == [up.Notice("user", "go left", steer="s"), up.Work(NEXT_TURN, on=False), up.RoundEnd()]
     talk.end()
     assert talk.dialogue.over
 
@@ -153,6 +153,40 @@ def test_a_program_that_cannot_withdraw_a_message_ends_its_run(talk: Talk) -> No
     response = {"subtype": "error", "request_id": WITHDRAW + name, "error": "unknown request"}
     assert notices(talk.told("control_response", response=response)) == [not_taken("s", LATE)]
     assert talk.dialogue.over
+
+
+def test_a_message_that_a_program_could_not_drop_and_never_reports_is_taken(talk: Talk) -> None:
+    """By the next model call, in the turn or in another one; without any, at the end of the stream."""
+
+    def not_dropped(name: str) -> None:
+        response = {"subtype": "success", "request_id": WITHDRAW + name, "response": {"cancelled": False}}
+        assert talk.told("control_response", response=response) == []
+
+    taken = up.Notice("user", "go left", steer="s")
+    name = talk.given()
+    talk.begin()
+    not_dropped(name)
+    assert notices(talk.begin()) == [taken]
+    talk.end()
+    assert talk.dialogue.over
+    assert talk.dialogue.finish() == ()
+
+    talk = Talk(CAPABILITY)
+    name = talk.given()
+    talk.begin()
+    talk.end()
+    not_dropped(name)
+    assert talk.begin()[:2] == [taken, up.RoundEnd()]
+    talk.end()
+    assert talk.dialogue.over
+
+    for state, found in (("idle", [taken]), ("running", [])):  # the other turn ended before its first word
+        talk = Talk(CAPABILITY)
+        name = talk.given()
+        talk.begin()
+        talk.end(state)
+        not_dropped(name)
+        assert [*talk.dialogue.finish()] == found
 
 
 def test_a_message_that_is_not_answered_is_not_taken(talk: Talk) -> None:

@@ -11,20 +11,23 @@ import pytest
 from penstock.adapter import not_taken
 from penstock.config import settings
 from penstock.errors import UsageError
-from penstock.events import Notice, RunEnded
+from penstock.events import Notice, RunEnded, ToolCalled, ToolReturned
 from penstock.run.agent import Agent
 from penstock.run.run import Run
 from penstock.run.stdin import StdinWriter
 from penstock.testing.verify import verify
 
-PEER = Path(__file__).parents[1] / "support" / "codex_peer.py"
+SUPPORT = Path(__file__).parents[1] / "support"
 CLAUDE = Path(__file__).parents[1] / "recordings" / "claude" / "text" / "input.ndjson"
 
 
 def run_of(folder: Path, *flags: str, agent: str = "codex") -> Run:
-    """A run of the peer in codex's place, or of `written`, which prints what claude did."""
-    peer = [sys.executable, "-S", str(PEER), f"--did={folder}/did", f"--gate={folder}/gate", *flags]
-    tables = f"[agents.codex]\ncommand = {json.dumps(peer)}\n"
+    """A run of the peer in the place of codex or claude, or of `written`, which prints what claude did."""
+    options = [f"--did={folder}/did", f"--gate={folder}/gate", *flags]
+    tables = ""
+    for name in ("codex", "claude"):
+        peer = [sys.executable, "-S", str(SUPPORT / f"{name}_peer.py"), *options]
+        tables += f"[agents.{name}]\ncommand = {json.dumps(peer)}\n"
     tables += f'[agents.written]\ncommand = {json.dumps(["cat", str(CLAUDE)])}\nadapter = "claude"\n'
     (folder / "config.toml").write_text(tables)
     config = settings.load({"PENSTOCK_CONFIG": str(folder / "config.toml"), "PENSTOCK_SANDBOX": "off"})
@@ -94,3 +97,26 @@ def test_a_route_without_messages(tmp_path: Path) -> None:
         events = list(run)
     assert [it.code for it in events if isinstance(it, Notice) and it.steer == "s"] == ["error"]
     assert run.result.outcome == "ok"
+
+
+LATE = 3
+"""Seconds before the first word of a turn: more than the time that an agent has to exit after its answer."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [["--mute"], [f"--late={LATE}", "--ears=/nowhere"]])
+def test_a_message_that_claude_code_can_no_longer_drop_is_answered_once(tmp_path: Path, flags: list[str]) -> None:
+    """One that it has read without a report, and one that begins another turn, however late the model says a word."""
+    events = []
+    with run_of(tmp_path, *flags, agent="claude") as run:
+        for event in run:
+            events.append(event)
+            if isinstance(event, ToolCalled) and not any(isinstance(it, ToolCalled) for it in events[:-1]):
+                run.steer("left", id="s")
+                (tmp_path / "gate").touch() if "--mute" not in flags else None
+            elif isinstance(event, ToolReturned):
+                (tmp_path / "gate").touch()
+    assert [(it.code, it.text) for it in events if isinstance(it, Notice) and it.steer == "s"] == [("user", "left")]
+    assert json.loads((tmp_path / "did").read_text().splitlines()[-1]) == {"steer": "left"}
+    assert run.result.outcome == "ok"
+    assert verify(events) == []

@@ -9,7 +9,9 @@ A turn writes "Working." and calls a tool, again and again, until the gate is th
 length (`--random`). After each tool it reads the messages that were given to it, and answers them; with `--ears=FILE`
 only while that file is there. A message that is still there at the end of the turn begins another one, as with Claude
 Code; without ears the last answer takes so long that it can be withdrawn before. `--old`: a version that does not
-report what becomes of messages.
+report what becomes of messages; `--mute`: one that announces such reports and writes none.
+`--late=SECONDS`: a message that is not read in its turn can no longer be withdrawn, and in the turn that it begins the
+first word takes so long.
 """
 
 from __future__ import annotations
@@ -85,7 +87,8 @@ class Peer:
 
     def lifecycle(self, id: str, state: str) -> None:
         """Write what becomes of a message."""
-        self.say(type="command_lifecycle", command_uuid=id, state=state)
+        if not self.options.mute:
+            self.say(type="command_lifecycle", command_uuid=id, state=state)
 
     def state(self, state: str) -> None:
         """Write the state of the session."""
@@ -139,6 +142,8 @@ class Peer:
     def drop(self, id: str) -> bool:
         """Drop a message that waits; return whether it was there."""
         left = [given for given in self.given if given[1] != id]
+        if self.options.late:
+            return False
         dropped, self.given = len(left) < len(self.given), left
         if dropped:
             self.lifecycle(id, "cancelled")
@@ -157,7 +162,7 @@ class Peer:
             self.is_begun = True
             self.begin("Working.", calls=True)
         elif self.is_ending:
-            if not self.given or self.hears():
+            if not self.given or self.hears() or self.options.late:
                 self.end()
         elif self.given and self.hears():
             self.returned()
@@ -204,6 +209,7 @@ class Peer:
         text, id = self.given.pop(0)
         self.lifecycle(id, "started")
         self.turn(text)
+        time.sleep(self.options.late)
         self.begun = [(text, id)]
 
 
@@ -215,6 +221,8 @@ def main() -> None:
     parser.add_argument("--random", action="store_true")
     parser.add_argument("--ears", help="file without which no message is read")
     parser.add_argument("--old", action="store_true")
+    parser.add_argument("--mute", action="store_true")
+    parser.add_argument("--late", type=float, default=0, help="seconds before a turn that a message begins")
     parser.add_argument("--resume")
     Peer(parser.parse_known_args()[0]).run()
 

@@ -20,10 +20,13 @@ from penstock.agents._json import as_dict, as_list, text_of, text_or
 from penstock.agents._stream_json import TASK_ENDS, TOOL_USES
 from penstock.agents._stream_json_wire import BlockBegin, BlockDelta, MessageBegin, ResultLine, StreamEvent, System
 from penstock.core.decoding import well_formed_values
-from penstock.updates import Answer, Notice, Result, Traits, Unknown, Update, Work
+from penstock.updates import Answer, Notice, Result, RoundEnd, Traits, Unknown, Update, Work
 
 INITIALIZE, INTERRUPT, WITHDRAW = "penstock-initialize", "penstock-interrupt", "penstock-withdraw-"
 """Ids of Penstock's own requests; the last one begins them."""
+
+NEXT_TURN = "penstock-next-turn"
+"""Id of the work that a message means from its report until the model begins to answer it."""
 
 _TOO_OLD = "this version does not report what becomes of a message"
 
@@ -59,6 +62,7 @@ class ClaudeCodeServer(ClaudeCode):
         self._steers = ClaudeSteers()
         self._reports_messages = True  # until the program has said that it does not
         self._is_calling = False  # the main agent's message has a tool call
+        self._awaits_turn = False  # a message has begun another turn, and the model has not begun to answer it
         if request is not None:
             self._send_request(INITIALIZE, subtype="initialize", hooks=None)
             self._send(**user_message(request))
@@ -134,6 +138,10 @@ class ClaudeCodeServer(ClaudeCode):
 
     # --- messages of the program -------------------------------------------------------------------------
 
+    def finish(self) -> Sequence[Update]:
+        """Return the messages that the program has read, as far as is known, without a report."""
+        return () if self.over or self._state == "running" else self._steers.unreported()
+
     def read(self, event: Any) -> Sequence[Update]:
         """Translate one line into updates."""
         kind = type(event)
@@ -159,8 +167,15 @@ class ClaudeCodeServer(ClaudeCode):
                 self._is_calling = True
                 self._send_steers()
         elif type(api) is MessageBegin:
+            taken: list[Update] = [*self._steers.answering()]
             self._withdraw_steers()
-            return self._steers.answering()
+            if self._awaits_turn:
+                self._awaits_turn = False
+                taken.append(Work(NEXT_TURN, on=False))
+            elif taken and self._replied:  # another turn, which the program did not report
+                self._replied = False
+                taken.append(RoundEnd())
+            return taken
         return ()
 
     def _message_changed(self, event: dict[str, Any]) -> Iterator[Update]:
@@ -169,7 +184,8 @@ class ClaudeCodeServer(ClaudeCode):
         if state == "started":
             self._steers.began(name)
             if self._replied:  # another turn, with another result
-                self._replied, self._is_notified = False, True
+                self._replied, self._is_notified, self._awaits_turn = False, True, True
+                yield Work(NEXT_TURN, on=True)  # or the run would end before the model's first word
         elif state in ("cancelled", "discarded"):
             yield from self._withdrawn(name)
 
@@ -213,9 +229,12 @@ class ClaudeCodeServer(ClaudeCode):
         id = text_of(response.get("request_id"))
         is_error = response.get("subtype") == "error"
         if id.startswith(WITHDRAW):
+            name, cancelled = id.removeprefix(WITHDRAW), as_dict(response.get("response")).get("cancelled")
             # Without the request, the run would wait for a report that need not come.
-            if is_error or as_dict(response.get("response")).get("cancelled") is True:
-                yield from self._withdrawn(id.removeprefix(WITHDRAW))
+            if is_error or cancelled is True:
+                yield from self._withdrawn(name)
+            elif cancelled is False:
+                self._steers.kept(name)
         elif is_error:
             yield Notice("error", text_of(response.get("error")) or "a request failed", "warning")
 

@@ -24,6 +24,7 @@ class ClaudeSteers:
         self._texts: dict[str, str] = {}  # of the messages that Claude Code has not begun with, by id, in their order
         self._sent: dict[str, str] = {}  # their ids, by those that they have on the wire
         self._withdrawing: set[str] = set()  # ids on the wire
+        self._kept: dict[str, None] = {}  # the same of those that were not withdrawn and are not reported on
         self._begun: list[Notice] = []
 
     def add(self, id: str, text: str) -> None:
@@ -55,20 +56,35 @@ class ClaudeSteers:
         self._sent.pop(name, None)
         self._withdrawing.discard(name)
 
+    def kept(self, name: str) -> None:
+        """Note that Claude Code could not drop a message: it has read it, or begins another turn with it at once."""
+        if name in self._sent:
+            self._kept[name] = None
+
     def began(self, name: str) -> None:
         """Note that Claude Code has begun with a message. A recording has no text of it, so there it is not shown."""
         id = self._sent.pop(name, None)
         self._withdrawing.discard(name)
+        self._kept.pop(name, None)
         if id is not None:
             self._begun.append(Notice("user", self._texts.pop(id), steer=id))
 
     def answering(self) -> Sequence[Notice]:
-        """Return the messages that the model answers from here on."""
-        taken, self._begun = self._begun, []
+        """Return the messages that the model answers from here on, also those that no report has named."""
+        taken, self._begun = [*self._begun, *self.unreported()], []
         return taken
+
+    def unreported(self) -> Sequence[Notice]:
+        """Return the messages that Claude Code could not drop and has not reported on."""
+        return [Notice("user", self._texts.pop(id), steer=id) for id in map(self._sent.pop, self._take_kept())]
+
+    def _take_kept(self) -> list[str]:
+        kept, self._kept = [*self._kept], {}
+        self._withdrawing.difference_update(kept)
+        return kept
 
     def end(self, reason: str = "the turn ended before it") -> Sequence[Notice]:
         """Return the messages that were not taken, at the end of the run or for another reason."""
         left = [*(it.steer for it in self._begun if it.steer is not None), *self._texts]
-        self._texts, self._sent, self._begun = {}, {}, []
+        self._texts, self._sent, self._kept, self._begun = {}, {}, {}, []
         return [not_taken(id, reason) for id in left]
