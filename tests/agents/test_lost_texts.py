@@ -154,9 +154,69 @@ def without(name: str, key: str) -> Callable[[list[Line]], None]:
     return change
 
 
+def moved(path: str, lines: list[Line], *, is_null: bool = False) -> None:
+    """Give the field at a path (`message.content`) another name in all lines, or set it to null."""
+    *outer, key = path.split(".")
+    holders: list[Any] = [*lines]
+    for name in outer:
+        inner = [it.get(name) for it in holders if isinstance(it, dict)]
+        holders = [it for value in inner for it in (value if isinstance(value, list) else [value])]
+    for holder in holders:
+        if isinstance(holder, dict) and key in holder:
+            value = holder.pop(key)
+            holder.update({key: None} if is_null else {f"{key}V2": value})
+
+
+MOVED: dict[str, list[str]] = {
+    "claude/text.nopartial": ["message", "message.content", "message.content.text"],
+    "claude/tools.nopartial": ["message", "message.content", "message.content.text"],
+    "claude/thinking.nopartial": ["message.content.thinking"],
+    "claude/thinking": ["event.delta", "event.delta.text", "event.delta.thinking"],
+    "claude/toolerror": ["message.content.is_error"],
+    "ccs/restart": ["event", "event.delta", "event.delta.text"],
+    "qwen/tools.nopartial": ["message", "message.content", "message.content.text"],
+    "qwen/thinking.nopartial": ["message.content.thinking"],
+    "cline/thinktools": ["event", "event.text", "event.reasoning"],
+    "goose/thinking": ["message.content.thinking", "message.content.text"],
+    "goose/edit": ["message.content.toolResult.value.isError"],
+    "kimi/tools": ["content"],
+}
+"""Fields of recordings without which a text, a thought, a call or the failure of a call cannot be read."""
+
+
+@pytest.mark.parametrize("is_null", [False, True])
+@pytest.mark.parametrize(("name", "path"), [(name, path) for name, paths in MOVED.items() for path in paths])
+def test_a_field_that_has_the_content_is_not_missed_silently(name: str, path: str, is_null: bool) -> None:
+    """Its line is read without it, and the run warns."""
+    _, health = changed(name, partial(moved, path, is_null=is_null))
+    assert health.warnings
+
+
+@pytest.mark.parametrize(("tokens", "losses"), [(0, 0), (5, 1)])
+def test_a_final_text_without_any_message_is_a_loss_if_the_model_was_asked(tokens: int, losses: int) -> None:
+    """It is the reply; the messages before it were not understood, unless the agent answered by itself."""
+    usage = {"input_tokens": 9, "output_tokens": tokens}
+    end, health = read("claude", [{"type": "result", "subtype": "success", "result": "This is said.", "usage": usage}])
+    assert end.reply == "This is said."
+    assert len(health.losses) == losses
+
+
+def test_a_text_of_opencode_without_ids_is_shown_once() -> None:
+    """Its pieces belong to the part that was begun last, of the right kind, and the run warns."""
+    for name in ("text", "thinktools", "steer"):
+        data = (RECORDINGS / "opencode-server" / name / "input.ndjson").read_bytes()
+        before, _ = read("opencode/server", msgspec.json.Decoder().decode_lines(data))
+        for path in ("event.properties.partID", "event.properties.part.id"):
+            after, health = changed(f"opencode-server/{name}", partial(moved, path))
+            assert after.reply == before.reply
+            assert health.misfits
+
+
 def test_parts_without_their_number_are_misfits() -> None:
     """The whole message that follows cannot be told from another one."""
     _, health = changed("pi/thinking", without("assistantMessageEvent", "contentIndex"))
     assert "a part of a message without a number" in health.misfits
     _, health = changed("codex-server/text", without("params", "itemId"))
     assert "a piece of text without an id" in health.misfits
+    _, health = changed("codex-server/todo", partial(moved, "params.item.id"))
+    assert "an item without an id" in health.misfits

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from penstock.core import misfits
 from penstock.core.decoding import (
     MAX_NESTING,
     MAX_NOISE_CHARS,
@@ -45,7 +46,23 @@ class Done(msgspec.Struct, tag="done"):
     ok: bool = True
 
 
-WIRE = Said | Done
+class Full(msgspec.Struct, tag="full"):
+    """A wire event with values that have to be there."""
+
+    text: str
+    by: Owner
+    parts: list[int]
+    size: int | str
+    note: str = "none"
+
+
+class Owner(msgspec.Struct):
+    """An object that has to be there, with a field that has to be in it."""
+
+    age: int
+
+
+WIRE = Said | Done | Full
 DECODER = Decoder(WIRE)
 
 
@@ -159,3 +176,21 @@ def test_every_text_of_a_value_is_made_well_formed() -> None:
 def test_values_that_do_not_fit_become_defaults(value: Any, kind: Any, fitted: Any) -> None:
     """A value of another type is its default; an object of another kind, or no object at all, stays as it is."""
     assert fit(value, kind) == fitted
+
+
+@pytest.mark.parametrize(
+    ("value", "fitted", "noted"),
+    [
+        ({"text": "a", "by": {"age": 3}, "parts": [1]}, Full("a", Owner(3), [1], 2), []),
+        ({"by": {"age": 3}, "parts": [1]}, Full("", Owner(3), [1], 2), ["full.text"]),
+        ({"text": None, "by": {}, "parts": None}, Full("", Owner(0), [], 2), ["Owner.age", "full.parts", "full.text"]),
+        ({"text": "a", "by": "me", "note": None}, Full("a", Owner(0), [], 2), ["Owner.age", "full.by", "full.parts"]),
+        ({"text": "a", "by": {"age": 3}, "parts": [], "size": {}}, Full("a", Owner(3), [], None), ["full.size"]),  # type: ignore[arg-type]
+    ],
+)
+def test_a_field_without_a_default_has_to_be_there(value: dict[str, Any], fitted: Full, noted: list[str]) -> None:
+    """Without it the line is read all the same, with an empty value, which is noted by the field's name."""
+    misfits.take()
+    [found] = DECODER.slow(msgspec.json.encode({"type": "full", "size": 2, **value}))
+    assert found == Decoded(fitted, lenient=False)
+    assert sorted(misfits.take()) == noted

@@ -73,9 +73,9 @@ class Traitless(Toy):
 
 
 class Needy(msgspec.Struct, tag="said", tag_field="type"):
-    """A field without a default."""
+    """A field without a default, of a type that has no empty value."""
 
-    text: str
+    text: str | int
 
 
 class NoDefaults(Toy):

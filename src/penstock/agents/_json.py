@@ -43,8 +43,12 @@ def text_of(value: Any, sep: str = "\n") -> str:
 
 
 def words_of(value: Any, sep: str = "\n") -> str:
-    """Return what a model says: as `text_of`, but a value without any text is a misfit and left out."""
-    return value if type(value) is str else _text_of(value, sep, MAX_DEPTH, _left_out)
+    """Return what a model says: as `text_of`, but a value without any text is a misfit and left out, and so is None."""
+    if type(value) is str:
+        return value
+    if value is None:
+        note("a text that is missing")
+    return _text_of(value, sep, MAX_DEPTH, _left_out)
 
 
 def text_in(fields: dict[str, Any], depth: int = 3) -> str:

@@ -49,7 +49,7 @@ from penstock.agents._stream_json_wire import (
 from penstock.agents._unknown import unknown
 from penstock.core import tool_titles
 from penstock.core.bounded import BoundedDict
-from penstock.core.misfits import note_type
+from penstock.core.misfits import note, note_type
 from penstock.core.questions import ASK_OF
 from penstock.events import PlanItem, added
 from penstock.updates import (
@@ -211,7 +211,7 @@ class ClaudeLike:
         return message.id
 
     def _assistant(self, event: Assistant) -> Iterator[Update]:
-        message, lane = event.message or ApiMessage(), event.parent_tool_use_id
+        message, lane = event.message, event.parent_tool_use_id
         if message.model == "<synthetic>":  # the CLI's own words, not the model's
             text = text_of(message.content)
             if event.error:
@@ -226,6 +226,8 @@ class ClaudeLike:
             # A value of a type that no version has is a kind that is not known, and never shown as text.
             block = {"type": "text", "text": content} if isinstance(content, str) else content
             content = [block] if content else []
+            if block is None:
+                note("a message without content")
         for block in content:
             yield from self._whole(as_dict(block), key, lane)
         if (usage := self._figures(message.usage, output=False)) is not None:
@@ -261,10 +263,12 @@ class ClaudeLike:
 
     def _user(self, event: User) -> Iterator[Update]:
         # Texts in the user's role are echoes and the CLI's own prompts: never blocks.
-        content, lane = event.message.content if event.message is not None else None, event.parent_tool_use_id
+        content, lane = event.message.content, event.parent_tool_use_id
         if isinstance(content, str) and (said := _COMMAND_OUTPUT.fullmatch(content.strip())) and said[1].strip():
             yield Notice("status", said[1].strip(), lane=lane)
-        if not isinstance(content, str | list):
+        if content is None:
+            note("a message without content")
+        elif not isinstance(content, str | list):
             note_type(content, "a list")
         parts = [as_dict(block) for block in as_list(content)]
         details = as_dict(event.tool_use_result) if len(parts) == 1 else {}
@@ -276,6 +280,8 @@ class ClaudeLike:
                 items = self._plans.pop(call_id, None)
                 if items is not None and part.get("is_error") is not True:
                     yield Plan(items)
+                if len(parts) == 1 and isinstance(event.tool_use_result, str) and part.get("is_error") is None:
+                    note("a failed result without is_error")  # the details of all others are objects
                 yield _tool_result(part, details, lane, self.exit_line)
             elif kind in ("image", "document"):
                 yield Notice("media", media_label(part), lane=lane)
@@ -404,7 +410,10 @@ def _delta(delta: Any, index: int | None, lane: str | None) -> Sequence[Update]:
         return (Text("thinking", "delta", delta.thinking, index, None, lane),)
     if isinstance(delta, InputDelta):
         return (Text("tool_input", "delta", delta.partial_json, index, None, lane),)
-    if delta is None or isinstance(delta, SignatureDelta | CitationsDelta):
+    if isinstance(delta, SignatureDelta | CitationsDelta):
+        return ()
+    if delta is None:
+        note("a piece without a delta")
         return ()
     data = as_dict(delta)
     return (Unknown(f"stream_event/{text_of(data.get('type'))}", text_of(data.get("text")) or None, lane),)

@@ -1,4 +1,7 @@
-"""Lines of `stream-json`, as typed structs. They name the fields that Penstock reads."""
+"""Lines of `stream-json`, as typed structs. They name the fields that Penstock reads.
+
+A field without a default is in each such line of all recordings: a line that lacks it is a loss of text or of calls.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,19 @@ import msgspec
 class TextDelta(msgspec.Struct, tag="text_delta", gc=False):
     """New text."""
 
-    text: str = ""
+    text: str
 
 
 class ThinkingDelta(msgspec.Struct, tag="thinking_delta", gc=False):
     """New thinking."""
 
-    thinking: str = ""
+    thinking: str
 
 
 class InputDelta(msgspec.Struct, tag="input_json_delta", gc=False):
     """More of a call's input."""
 
-    partial_json: str = ""
+    partial_json: str
 
 
 class SignatureDelta(msgspec.Struct, tag="signature_delta", gc=False):
@@ -103,7 +106,7 @@ class StreamEvent(msgspec.Struct, tag="stream_event", gc=False):
 class Assistant(msgspec.Struct, tag="assistant"):
     """Whole blocks of a model message."""
 
-    message: ApiMessage | None = None
+    message: ApiMessage
     parent_tool_use_id: str | None = None
     error: Any = None
 
@@ -111,7 +114,7 @@ class Assistant(msgspec.Struct, tag="assistant"):
 class User(msgspec.Struct, tag="user"):
     """Tool results, and texts in the user's role."""
 
-    message: ApiMessage | None = None
+    message: ApiMessage
     parent_tool_use_id: str | None = None
     tool_use_result: Any = None
     """Details of the only tool result of the line; a text if the tool failed."""

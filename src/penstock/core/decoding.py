@@ -172,12 +172,14 @@ def _nests_deeper(value: Any, limit: int) -> bool:
 
 
 _MISFIT = object()
+_EMPTY: dict[Any, Callable[[], Any]] = {it: it for it in (str, int, float, bool, list, dict)}
 
 
 def fit(value: Any, kind: Any) -> Any:
     """Convert plain data to the wire model `kind`; values that do not fit become their defaults, and are noted.
 
-    Objects whose tag the model does not have, at the top or inside, and data that is not an object stay as they are.
+    A field without a default has to be there: if it is missing, or null, it is empty, which is noted too. Objects whose
+    tag the model does not have, at the top or inside, and data that is not an object stay as they are.
     """
     fitted = _fit(value, kind)
     return value if fitted is _MISFIT else fitted
@@ -225,11 +227,26 @@ def _could_be(value: Any, kind: Any) -> bool:
 def _fit_struct(value: dict[str, Any], kind: type[msgspec.Struct]) -> msgspec.Struct:
     fields: dict[str, Any] = {}
     for field in msgspec.structs.fields(kind):
-        if field.encode_name in value:
-            given = value[field.encode_name]
-            fitted = _fit(given, field.type)
-            if fitted is not _MISFIT:
-                fields[field.name] = fitted
-            elif given is not None:
-                misfits.note(f"{kind.__struct_config__.tag or kind.__name__}.{field.encode_name}")
+        given = value.get(field.encode_name, _MISFIT)
+        fitted = given if given is _MISFIT else _fit(given, field.type)
+        if fitted is not _MISFIT:
+            fields[field.name] = fitted
+        elif field.required or (given is not None and given is not _MISFIT):
+            misfits.note(f"{kind.__struct_config__.tag or kind.__name__}.{field.encode_name}")
+        if field.required and fitted is _MISFIT:
+            fields[field.name] = _empty(field.type)
     return kind(**fields)
+
+
+def has_empty_value(kind: Any) -> bool:
+    """Return whether a field of this type may be without a default: a struct, or a type of JSON."""
+    origin = typing.get_origin(kind) or kind
+    return origin in _EMPTY or (isinstance(origin, type) and issubclass(origin, msgspec.Struct))
+
+
+def _empty(kind: Any) -> Any:
+    """Return the value of a field that has to be there and is not; None if its type has no empty value."""
+    origin = typing.get_origin(kind) or kind
+    if origin in _EMPTY:
+        return _EMPTY[origin]()
+    return _fit_struct({}, origin) if has_empty_value(kind) else None

@@ -84,9 +84,11 @@ class PlacesOfKinds:
 
 
 def is_suspect(name: str) -> bool:
-    """Return whether a name says that it may change what other lines mean, or is the fields of a line without a kind.
+    """Return whether a name says that it may change what other lines mean, or is of a line that lacks its kind.
 
-    Nothing is known of such a line: the agent may have put another form around all that it prints.
+    Such a name is the line's fields, or ends where the kind would be (`assistant/`). Nothing is known of the line: the
+    agent may have put another form around all that it prints.
     """
     lower = name.lower()
-    return (lower.startswith("{") and lower != "{}") or any(part in lower for part in SUSPECT)
+    lacks_kind = (lower.startswith("{") and lower != "{}") or lower.endswith("/")
+    return lacks_kind or any(part in lower for part in SUSPECT)

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from penstock.adapter import Adapter
+from penstock.core.decoding import has_empty_value
 from penstock.core.health import Health
 from penstock.events import BlockEnded, Event, encode
 from penstock.stream import Stream
@@ -76,7 +77,8 @@ def check_attributes(adapter: Adapter) -> None:
         raise AssertionError(f"{who}.wire is not a type that msgspec can decode: {error}") from error
     for struct in _structs(adapter.wire):
         for field in msgspec.structs.fields(struct):
-            _require(not field.required, f"{who}.wire: {struct.__name__}.{field.name} has no default")
+            has_value = not field.required or has_empty_value(field.type)
+            _require(has_value, f"{who}.wire: {struct.__name__}.{field.name} has no default")
 
 
 def mutate(line: bytes, rng: random.Random) -> bytes:

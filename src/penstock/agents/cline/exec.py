@@ -258,7 +258,9 @@ class Cline:
                 return self._read_error(event, lane)
             case "done":
                 return ()  # `run_result` repeats all of it
-        return (Unknown(f"agent_event/{event.type}", text_of(event.text) or text_of(event.message) or None, lane),)
+        return (
+            Unknown(f"agent_event/{event.type or ''}", text_of(event.text) or text_of(event.message) or None, lane),
+        )
 
     def _read_error(self, event: Inner, lane: str | None) -> Sequence[Update]:
         message = inner_message(text_of(event.error) or text_of(event.message)) or "cline gave no message"
@@ -292,10 +294,10 @@ def _content_start(event: Inner, lane: str | None) -> Sequence[Update]:
             text = words_of(event.text)
             return (Text("text", "delta", text, "text", lane=lane),) if text else ()
         case "reasoning":
+            if event.redacted and not event.reasoning:
+                return (Notice("redacted", "thinking that the provider hides", lane=lane),)
             thought = words_of(event.reasoning)
-            if thought:
-                return (Text("thinking", "delta", thought, "reasoning", lane=lane),)
-            return (Notice("redacted", "thinking that the provider hides", lane=lane),) if event.redacted else ()
+            return (Text("thinking", "delta", thought, "reasoning", lane=lane),) if thought else ()
         case "tool":
             name = event.tool_name or "tool"
             changes = proposed_by(event.input) if name in _EDITS else None
@@ -324,7 +326,7 @@ def _content_end(event: Inner, lane: str | None) -> Sequence[Update]:
             text = words_of(event.text)
             return (Text("text", "final", text, "text", lane=lane),) if text else ()
         case "reasoning":
-            thought = words_of(event.reasoning)
+            thought = words_of(event.reasoning) if event.reasoning or not event.redacted else ""
             return (Text("thinking", "final", thought, "reasoning", lane=lane),) if thought else ()
         case "tool":
             return (_tool_return(event, lane),)
@@ -336,7 +338,7 @@ def _content_end(event: Inner, lane: str | None) -> Sequence[Update]:
 
 
 def _unknown_content(event: Inner, lane: str | None) -> Unknown:
-    return Unknown(f"agent_event/{event.type}/{event.content_type}", text_of(event.text) or None, lane)
+    return Unknown(f"agent_event/{event.type}/{event.content_type or ''}", text_of(event.text) or None, lane)
 
 
 def _call_id(event: Inner) -> str:

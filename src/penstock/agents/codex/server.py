@@ -383,7 +383,7 @@ class CodexServer:
         lane, kind, item = self._lane_of(thread), text_or(raw.get("type"), ""), item_of(raw)
         if kind == "userMessage":
             return ()
-        id = item.id or ""
+        id = id_of(item.id, "an item") if kind in _WRITTEN else item.id or ""
         self._changes.pop(id, None)
         self._parts.pop(id, None)
         more = (*self._phases.end(item, thread or "", lane), *self._writing.end(thread, item.id, lane))

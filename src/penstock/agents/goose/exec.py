@@ -32,6 +32,7 @@ from penstock.agents._unknown import unknown
 from penstock.agents.goose.words import CREATED, EDIT_TOOLS, SKIPPED, cause_of_words, is_own_error
 from penstock.core import diffs
 from penstock.core.bounded import BoundedDict
+from penstock.core.misfits import note
 from penstock.events import Cause
 from penstock.updates import (
     Failure,
@@ -147,7 +148,8 @@ class Goose:
             self._model = model
             yield RunStart(model=model)
         for part in map(as_dict, as_list(message.get("content"))):
-            kind, text = part.get("type"), words_of(part.get("text"))
+            kind = part.get("type")
+            text = words_of(part.get("text")) if kind == "text" else ""
             if kind == "text" and is_models and not made_by and (self._is_marked or is_own_error(text)):
                 yield from self._own_text(text)
             elif kind == "text" and is_models:
@@ -224,16 +226,17 @@ class Goose:
         if output:
             streams = (text_of(output.get("stdout")), text_of(output.get("stderr")))
             text = "\n".join(filter(None, streams))
-        refused = not output and SKIPPED.match(text) is not None
+        refused, exit_code = not output and SKIPPED.match(text) is not None, as_int(output.get("exit_code"))
+        if value and value.get("isError") is None and name in (_SHELL, *EDIT_TOOLS):
+            note("a result without isError")
         failed = as_bool(value.get("isError")) is True or word_of(result.get("status")) == "error" or refused
+        failed = failed or bool(exit_code)
         changes = None
         if name == "write" and not failed:
             content = proposed(given) if CREATED.match(text) else None
             new = [msgspec.structs.replace(change, removed=0) for change in content or ()]
             changes = new or [diffs.named(path_of(given), "update")]
-        return ToolReturn(
-            call_id, text, failed, as_int(output.get("exit_code")), name or None, changes=changes, refused=refused
-        )
+        return ToolReturn(call_id, text, failed, exit_code, name or None, changes=changes, refused=refused)
 
     def _read_complete(self, event: Complete) -> Result:
         failure = self._failure

@@ -92,9 +92,9 @@ class Kimi:
     def read(self, event: Any) -> Sequence[Update]:
         """Translate one wire event into updates."""
         if isinstance(event, Assistant):
-            text = words_of(event.content)
-            said = (Text("text", "final", text),) if text else ()
             calls = [_read_call(as_dict(call)) for call in as_list(event.tool_calls)]
+            text = "" if calls and event.content is None else words_of(event.content)
+            said = (Text("text", "final", text),) if text else ()
             return (MessageStart(), *said, *calls, MessageEnd())
         if isinstance(event, Tool):
             text, status = split_status(text_of(event.content), _EXIT_LINE)

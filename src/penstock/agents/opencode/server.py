@@ -19,6 +19,7 @@ from penstock.agents._json import (
     as_dict,
     as_int,
     as_list,
+    id_of,
     text_in,
     text_of,
     text_or,
@@ -371,12 +372,17 @@ class OpenCodeServer:
         return (*taken, RunStart(model=f"{provider}/{model}" if provider else model)) if model else taken
 
     def _delta(self, said: Fields) -> Sequence[Update]:
-        session, part, text = self._of(said), text_or(said.get("partID"), "") or None, text_or(said.get("delta"), "")
+        session, text = self._of(said), text_or(said.get("delta"), "")
         message = text_or(said.get("messageID"), "") or None
+        part = id_of(said.get("partID"), "a piece of text") or self._latest_part(message)
         if not text or said.get("field") != "text" or not self._is_shown(session, message, part):
             return ()
-        kind, message = self._parts.get(part or "") or ("text", message)
+        kind, message = self._parts.get(part or "") or self._parts.get("") or ("text", message)
         return (Text(kind, "delta", text, part, message, self._lanes[session]),)
+
+    def _latest_part(self, message: str | None) -> str | None:
+        """Return the part of a message that was begun last and is still written; None if there is none."""
+        return next((id or None for id, (_, its) in reversed(self._parts.items()) if its == message), None)
 
     def _is_shown(self, session: str, message: str | None, part: str | None) -> bool:
         """Return whether a part belongs to this turn and is not the user's."""
@@ -412,8 +418,8 @@ class OpenCodeServer:
             return read_part(kind, part, lane)
         if part.synthetic is True or not time:
             return ()
-        if part.id is not None:
-            self._parts[part.id] = (kind, part.message_id)
+        id_of(part.message_id, "a part")
+        self._parts[id_of(part.id, "a part")] = (kind, part.message_id)
         text = words_of(part.text)
         return (Text(kind, "snapshot", text, part.id, part.message_id, lane),) if text else ()
 

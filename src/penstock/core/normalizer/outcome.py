@@ -263,6 +263,8 @@ class RunOutcome:
             return
         if self._new_content:
             yield "text or calls came after the agent's own end"
+        if result.reply and not self._top.rounds and result.usage is not None and result.usage.output_tokens:
+            yield "nothing was read of the messages of the model but the agent's own final text"
         if result.reply is not None:
             own, reply = well_formed(result.reply).strip(), self.reply.strip()
             # Nearly all are equal, which is found at once: a search prepares for each character of what it looks for.
