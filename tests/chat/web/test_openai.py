@@ -225,6 +225,23 @@ def test_a_request_that_comes_again_is_the_same_turn(gateway: Gateway, stream: b
     assert len(turns(gateway)) == 3
 
 
+@pytest.mark.parametrize("chat", [{}, {"X-Penstock-Chat": "c"}], ids=["by text", "by id"])
+@pytest.mark.slow
+def test_a_key_is_of_one_request(gateway: Gateway, chat: dict[str, str]) -> None:
+    """With another message or model it is an error, and not the answer to the first message."""
+    key = {"Idempotency-Key": "order 66"}
+    first = post(gateway, {}, **chat, **key)
+    otherwise: list[dict[str, Any]] = [{"messages": [{"role": "user", "content": "Else"}]}]
+    for other in otherwise if chat else [*otherwise, {"model": "peer"}]:
+        answer = post(gateway, other, **chat, **key)
+        assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request_error")
+        assert "Idempotency-Key" in answer.json()["error"]["message"]
+    again = post(gateway, {}, **chat, **key)
+    assert again.headers["x-penstock-turn"] == first.headers["x-penstock-turn"]
+    assert again.headers["x-penstock-chat"] == first.headers["x-penstock-chat"]
+    assert len(turns(gateway)) == 1
+
+
 def test_a_retry_after_a_restart_is_the_same_turn(home: Callable[[], Gateway]) -> None:
     """What was asked before the server ended is in its store."""
     gateway = home()

@@ -103,15 +103,32 @@ class Key(NamedTuple):
     stem: str
     is_again: bool
     """True if the request may be a repeat."""
+    name: str = ""
+    """Beginning of `stem` for all requests with a key that the client chose; "" if it chose none."""
 
     def new(self) -> str:
         """Return the key of the turn that it submits."""
         return f"{self.stem}-{uuid.uuid4().hex[:8]}"
 
     def is_of(self, view: TurnView, now: int) -> bool:
-        """Return whether this request submitted a turn recently."""
-        is_same = (view.key or "").startswith(f"{self.stem}-")
-        return self.is_again and is_same and now - view.asked_at <= AGAIN_MS
+        """Return whether this request submitted a turn recently.
+
+        Raises:
+            Invalid: another request with the client's key did.
+        """
+        return self.is_again and now - view.asked_at <= AGAIN_MS and self.names(view.key or "")
+
+    def names(self, known: str) -> bool:
+        """Return whether a key, or its stem, is of this request.
+
+        Raises:
+            Invalid: it is of another request with the client's key.
+        """
+        if known == self.stem or known.startswith(f"{self.stem}-"):
+            return True
+        if self.name and known.startswith(self.name):
+            raise Invalid("this Idempotency-Key was sent with another message", expected="a key of its own for each")
+        return False
 
 
 class GivenAnswer(NamedTuple):
@@ -342,7 +359,7 @@ class ForeignTurns:
         if key.is_again:
             now = self.service.now()
             answer = self._answers.get(chat.id)
-            if answer is not None and answer.stem == key.stem and now - answer.at <= AGAIN_MS:
+            if answer is not None and now - answer.at <= AGAIN_MS and key.names(answer.stem):
                 return answer.asked
             views, _ = await self.service.turns(chat.id)
             for view in reversed(views):

@@ -127,9 +127,10 @@ async def _by_history(
     is_continued = any(message.role == "assistant" for message in before)
     now = turns.service.now()
     for row, newest in turns.chats(caller, f"{PROTOCOL}#"):
+        is_repeat = newest is not None and key.is_of(newest, now)  # the key names all of the messages
         if row.agent != agent or newest is None or not _is_there(row, cwd):
             continue
-        if key.is_of(newest, now):  # the key names all of the messages
+        if is_repeat:
             return row, ForeignTurn(row.id, newest.turn)
         if is_continued and openai_request.may_end_with(newest, before[-1]):
             views, earlier = await turns.service.turns(row.id, limit=MAX_TURNS)
@@ -161,7 +162,8 @@ def _agent(turns: ForeignTurns, name: str) -> tuple[str, str | None]:
 def _key(request: Request, body: CompletionRequest) -> Key:
     given = request.headers.get("idempotency-key")
     if given is not None:
-        return Key(f"k{openai_request.digest(given)}", True)
+        name = f"k{openai_request.digest(given)}."
+        return Key(f"{name}{openai_request.digest([body.model, body.messages])}", True, name)
     count = request.headers.get(RETRIES, "")
     return Key(f"r{openai_request.digest(body)}", count.isdecimal() and int(count[:9]) > 0)
 
