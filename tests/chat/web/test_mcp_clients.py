@@ -18,7 +18,7 @@ import pytest
 import python_packages
 from effort import SOAK, at_most
 from recorded_turns import end_of, entries_of, known, short_ones
-from served import AGENTS, PLAYER, RECORDINGS, TESTS
+from served import AGENTS, PLAYER, RECORDINGS, TESTS, held_and_asking
 from waiting import until
 
 from penstock.chat.history.entries import Numbered
@@ -184,3 +184,26 @@ def test_all_recordings_and_every_cut(
         check(recording, turns[recording.name], result)
     for where, result in zip(cuts, results[len(recordings) :], strict=True):
         assert (result["is_error"], result["facts"]["outcome"]) == (True, "cut_off"), where
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm")
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_the_official_client_of_tasks(mode: str, env: dict[str, str]) -> None:
+    """It follows a call as a task to its end, reads an error of the tool, and cancels."""
+    home = Path(env["HOME"])
+    (home / "agents.toml").write_text(AGENTS + held_and_asking(home / "go"))
+    folder = npm_packages.installed("@modelcontextprotocol/client@2.4.0", "@modelcontextprotocol/ext-tasks@0.2.2")
+    words = ["node", str(TESTS / "support" / "mcp_tasks_client.mjs"), str(folder), mode]
+    words += [sys.executable, "-m", "penstock", "mcp", "--trust", "--agent=scripted"]
+    done = subprocess.run(
+        words, capture_output=True, text=True, env=env, cwd=home / "root", timeout=SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["version"] == ("2025-11-25" if mode == "legacy" else mode)
+    assert found["kinds"] == ["task"] * 3
+    ended, wrong, cancelled = found["outcomes"]
+    reply = json.loads((RECORDINGS / "thinktools" / "expected.json").read_text("utf-8"))["reply"]
+    assert (ended["status"], ended["result"]["content"][0]["text"]) == ("completed", reply)
+    assert wrong["status"] == ("failed" if mode == "legacy" else "completed")
+    assert cancelled["status"] == "cancelled"

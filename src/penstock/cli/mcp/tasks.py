@@ -30,6 +30,9 @@ MISSING_CAPABILITY = -32021
 POLL_MS = 1000
 """Milliseconds between two questions for a task that the client should leave."""
 
+MAX_MESSAGE_CHARS = 1000
+"""Characters of the message of a task; its result has the whole text."""
+
 MAX_WORKING = 100
 """Number of tasks at work at once: as many as there can be requests."""
 
@@ -74,9 +77,9 @@ class Task:
         """Return the task as its client gets it; `is_new`: one of 2026-07-28, which gets the result with it."""
         ended = self.ended.is_set()
         found: dict[str, Any] = {"taskId": self.id, "status": self._status(ended, is_new=is_new)}
-        words = str(self.error) if self.error is not None else self.call.line if not ended else ""
+        words = self._words() if ended else self.call.line
         if words:
-            found["statusMessage"] = words
+            found["statusMessage"] = words[:MAX_MESSAGE_CHARS]
         found |= {"createdAt": self._created, "lastUpdatedAt": self._changed if ended else _now()}
         if not is_new:
             return {**found, "ttl": None, "pollInterval": POLL_MS}
@@ -86,6 +89,13 @@ class Task:
         elif found["status"] == "failed" and self.error is not None:
             found["error"] = {"code": self.error.code, "message": str(self.error)}
         return found
+
+    def _words(self) -> str:
+        """Return why the task failed; "" if it did not. Clients of 2025-11-25 may read this and not the result."""
+        if self.error is not None:
+            return str(self.error)
+        result = self.result or {}
+        return str(result["content"][0]["text"]) if result.get("isError") else ""
 
     def _status(self, ended: bool, *, is_new: bool) -> str:
         if self.call.is_cancelled:
