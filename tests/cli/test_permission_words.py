@@ -8,7 +8,7 @@ import pytest
 
 from penstock.adapter import Level
 from penstock.agents.registry import AGENTS
-from penstock.cli.advice import permission_words
+from penstock.cli.advice import allow_advice, permission_words
 from penstock.cli.options import RunOptions
 from penstock.events import RunStarted
 from penstock.sinks.text.edits import Paths
@@ -68,6 +68,14 @@ def test_no_agent_is_said_to_ask_where_nobody_can_answer() -> None:
                 {"asks", "edits here, asks for more"}
             )
     assert words("claude", "server", "ask", can_ask=False) == "its questions are rejected"
+
+
+def test_to_be_asked_is_advised_where_somebody_can_answer() -> None:
+    """In a job nobody can, and `--allow ask` would only reject the same action again."""
+    assert allow_advice("claude", "exec", "own", can_ask=True).endswith(", or --allow ask to be asked")
+    assert allow_advice("claude", "exec", "own", can_ask=False) == "--allow edits, or --allow all"
+    assert allow_advice("claude", "exec", "edits", can_ask=False) == "--allow all"
+    assert allow_advice("claude", "exec", "all", can_ask=True) == ""
 
 
 def test_every_level_that_a_route_has_is_said() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from waiting import is_alive, until
 
+from penstock.cli.main import main
 from penstock.run.process import marked
 
 ROOT = Path(__file__).parents[2]
@@ -181,6 +182,15 @@ def test_several_side_by_side(run: Run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("names", ["claude,", ",claude", "claude,,codex", " "])
+def test_a_name_that_is_missing(names: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """As after a comma with a space: the sentence has what was typed, and how names are written."""
+    assert main(["run", names, "codex", "--stdin", "never"]) == 2
+    said = capfd.readouterr().err
+    assert "name" in said
+    assert said.endswith("expected names of agents with commas and no spaces between them\n")
+
+
 def test_replies_of_several_are_labelled(run: Run) -> None:
     """Each reply is under its label; the reply of a run alone has none."""
     done = run("good,other", "hi", "--to", "reply")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,8 @@ AGENTS = {
     "careless": "open('.env', 'w').write('KEY=1'); open('new', 'w').write('x')",
     "runner": "os.mkdir('src/__pycache__'); open('src/__pycache__/a.cpython-311.pyc', 'w').write('x'); "
     "open('new', 'w').write('x')",
+    "stray": "[say(type='assistant', message={'id': 'm1', 'content': [{'type': 'tool_use', 'id': at, 'name': 'Write', "
+    "'input': {'file_path': at + '/src/a.py', 'content': 'x'}}]}) for at in (os.getcwd(), os.environ['CHECKOUT'])]",
     "committer": "open('new', 'w').write('x'); os.system('git add . && git commit -qm mine && git switch -qc y')",
 }
 """Scripts of the agents, by name."""
@@ -134,6 +137,14 @@ def test_commits_of_an_agent_are_one_commit_of_the_result(work: Workplace) -> No
     branch = work.branches()[1]
     assert work.user.git("log", "--format=%s", branch) == "x\nBegin"
     assert work.user.git("diff", "--name-only", "main", branch) == "new"
+
+
+@pytest.mark.slow
+def test_a_file_of_the_checkout_is_not_named_as_one_of_the_tree(work: Workplace) -> None:
+    """Paths are short in the tree alone: an agent that leaves it cannot look as if it had stayed."""
+    checkout = str(work.user.root)
+    done = work.penstock("run", "stray", "--worktree", "x", CHECKOUT=checkout)
+    assert re.findall(r"edit (\S*src/a\.py)", done.stdout)[:2] == ["src/a.py", f"{checkout}/src/a.py"]
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,6 +41,11 @@ class Screen:
         """What is on the screen, with its codes for colours."""
         return self._captured("-e")
 
+    @property
+    def history(self) -> str:
+        """What is on the screen, and what has moved out of it before."""
+        return self._captured("-S", "-")
+
     def _captured(self, *options: str) -> str:
         words = [*self._tmux, "capture-pane", "-p", *options]
         return subprocess.run(words, capture_output=True, text=True, encoding="utf-8", check=True).stdout
@@ -47,6 +53,10 @@ class Screen:
     def shows(self, words: str) -> str:
         """Wait until the screen shows these words, and return all of it."""
         return str(until(lambda: words in (text := self.text) and text, f"the screen shows {words!r}"))
+
+    def matches(self, pattern: str) -> str:
+        """Wait until the screen matches this regular expression, and return all of it."""
+        return str(until(lambda: re.search(pattern, text := self.text) and text, f"the screen matches {pattern!r}"))
 
     def close(self) -> None:
         """End the terminal and what runs in it."""

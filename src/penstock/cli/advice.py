@@ -76,10 +76,18 @@ def permission_words(
     return _PERMISSIONS[found.kind]
 
 
-def allow_advice(agent: str, route: str, level: Level) -> str:
-    """Return how to allow actions that the agent was denied; "" if everything is already allowed."""
+def level_words(level: Level, permission: str) -> str:
+    """Return the level of a run for the line below a conversation: its name, or what the agent may do by default."""
+    return permission if level == "own" and permission else f"allow {level}"
+
+
+def allow_advice(agent: str, route: str, level: Level, *, can_ask: bool) -> str:
+    """Return how to allow actions that the agent was denied; "" if everything is already allowed.
+
+    `can_ask`: somebody can answer the agent's questions. To be asked is no advice for a job where nobody can.
+    """
     ways = {"edits": ["--allow all"], "all": []}.get(level, ["--allow edits", "--allow all"])
     facts = AGENTS.get(agent.partition("/")[0])
-    if ways and facts is not None and facts.asking and route not in facts.asking:
+    if can_ask and ways and facts is not None and facts.asking and route not in facts.asking:
         ways = [*ways, "--allow ask to be asked"]
     return ", or ".join(ways)

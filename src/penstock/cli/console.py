@@ -14,7 +14,33 @@ import sys
 TYPE_CHECKING = False  # without importing `typing`: `--version` uses this module
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import TextIO
+    from typing import Protocol, TextIO
+
+    class Below(Protocol):
+        """Line below the output of a terminal, which is drawn anew after each output."""
+
+        def before(self, fd: int, data: bytes) -> bytes:
+            """Return this output with what has to be written before it, so that it does not meet the line."""
+            ...
+
+        def hide(self) -> None:
+            """Erase the line, until it is drawn again."""
+            ...
+
+
+_below: Below | None = None
+
+
+def set_below(line: Below | None) -> None:
+    """Set the line below the output; None: there is none."""
+    global _below
+    _below = line
+
+
+def hide_below() -> None:
+    """Erase the line below the output, if there is one, until it is drawn again."""
+    if _below is not None:
+        _below.hide()
 
 
 def columns(rows: Iterable[Sequence[str]], right_from: int | None = None) -> str:
@@ -68,6 +94,8 @@ class Output:
         if self._is_safe:
             text = self._safe(text)
         data = text.encode(self._encoding, "replace") if isinstance(text, str) else text
+        if _below is not None and data:
+            data = _below.before(self._fd, data)
         waiting = memoryview(self._left + data if self._left else data)
         self._left = b""
         try:
@@ -136,8 +164,9 @@ def pass_on(text: str | bytes) -> int:
 
 def notify(text: str) -> None:
     """Write text to stderr; do nothing if stderr is closed."""
+    data = _for_people(text).encode(_encoding(sys.stderr), errors="replace")
     try:
-        os.write(2, _for_people(text).encode(_encoding(sys.stderr), errors="replace"))
+        os.write(2, data if _below is None else _below.before(2, data))
     except OSError:
         pass  # stderr has no reader
 

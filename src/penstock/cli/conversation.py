@@ -47,6 +47,16 @@ class OneRun(Protocol):
         """Files that the run changed, once it has ended."""
         ...
 
+    @property
+    def level(self) -> str:
+        """What the agent may do in it, in a few words."""
+        ...
+
+    @property
+    def model(self) -> str | None:
+        """Model that was asked for, or that the agent has reported."""
+        ...
+
     def show(self) -> int:
         """Run it to its end and return the exit status."""
         ...
@@ -142,7 +152,7 @@ class _Conversing:
         if os.environ.get("TERM", "") not in PLAIN_TERMINALS:
             from penstock.cli.editor.typed_ahead import TypedAhead
 
-            self._typed_ahead = TypedAhead()
+            self._typed_ahead = TypedAhead(conversation.step_level)
         self._is_sent = True
         """Whether queued lines are sent. After a run that failed or was stopped, they are text of the next prompt."""
 
@@ -172,8 +182,10 @@ class _Conversing:
         conversation = self._conversation
         options = conversation.begin(prompt)
         one = self._run(options, title=conversation.title, typed_ahead=self._typed_ahead)
+        conversation.level = one.level
         with self._typed_ahead or contextlib.nullcontext():
             status = one.show()
+        conversation.model = one.model
         conversation.end(one.ended, one.session_id, one.edits)
         self._is_sent = status == OK
         if conversation.session_id is None:
@@ -241,4 +253,6 @@ class _Conversing:
         history = PromptHistory(data_path() if self._config.keeps_history else None, directory)
         color = decide(options, self._config, several=False).color
         notify(f"\nA conversation with {self._conversation.agent}: /help lists commands and keys, Ctrl-D leaves.\n")
-        return LineEditor(history, DirectoryFiles(directory), HELP, values(self._config), color=color)
+        return LineEditor(
+            history, DirectoryFiles(directory), HELP, values(self._config), self._conversation, color=color
+        )

@@ -9,7 +9,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from penstock.cli.advice import allow_advice, permission_words, resume_command
+from penstock.cli.advice import allow_advice, level_words, permission_words, resume_command
 from penstock.cli.agent_groups import AgentGroups
 from penstock.cli.ask import MAX_LINE_BYTES, Terminal, correction_text, prompt_text, question_text
 from penstock.cli.console import Output, notify_problem, one_line
@@ -22,7 +22,7 @@ from penstock.cli.silence import Silence, is_ci
 from penstock.config.data import data_path
 from penstock.core.questions import REJECT, resolve
 from penstock.errors import AgentNotFound
-from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded
+from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded, RunStarted
 from penstock.run.history import History, HistoryWriter, Kind, record_of
 from penstock.run.network import Network
 from penstock.run.takeover import Takeover, checked_causes
@@ -30,6 +30,7 @@ from penstock.sinks.text.display_mode import ci_of
 from penstock.sinks.text.styles import duration
 
 if TYPE_CHECKING:
+    from penstock.cli.editor.live_line import LiveLine
     from penstock.cli.editor.run_edits import RunEdits
     from penstock.cli.editor.typed_ahead import TypedAhead
     from penstock.cli.github import Finished
@@ -103,6 +104,15 @@ class LiveRuns:
         self._typed_ahead = typed_ahead
         self._said_before = said_before
         self._screen = Screen(options)
+        self._live_line: LiveLine | None = None
+        if typed_ahead is not None and self._screen.width is not None:
+            from penstock.cli.editor.live_line import LiveLine
+
+            is_dim = decide(options, config, several=False).color
+            self._live_line = LiveLine(self._status, is_dim=is_dim)
+        self._began = time.monotonic()
+        self.model: str | None = options.asked["model"]
+        """Model of a conversation's run: the one that was asked for, until the agent reports its own."""
         self._config = config
         self._factory = factory
         for name in options.fallback:
@@ -121,7 +131,6 @@ class LiveRuns:
         self._kind = kind
         self._title = title
         self._options = options
-        self._directory = os.path.abspath(options.asked["cwd"] or ".")
         self._is_quiet = options.to != "text" or options.detail == "quiet"
         self._grows = options.to == "text" and decide(options, config, several=len(runs) > 1).mode == "full"
         self._groups: AgentGroups | None = None
@@ -132,7 +141,8 @@ class LiveRuns:
         if options.interactive:
             from penstock.cli.editor.run_edits import RunEdits  # imports what a single run does not need
 
-            self.edits = RunEdits(self._directory, may_edit=options.asked["allow"] != "read")
+            directory = os.path.abspath(options.asked["cwd"] or ".")
+            self.edits = RunEdits(directory, may_edit=options.asked["allow"] != "read")
         self._shown = [self._display(run, number) for number, run in enumerate(runs)]
         self._group = runs[0].mark
         self._output = output
@@ -162,13 +172,13 @@ class LiveRuns:
             number=number,
             label=run.label if self._label_width else "",
             label_width=self._label_width,
-            cwd=self._directory,
+            cwd=os.path.abspath(run.spec.cwd or "."),  # with --worktree not the directory of the command
             is_live=True,
             is_confined=run.confinement.mode == "on",
             network=NETWORK_WORDS[run.confinement.network],
             not_confined=run.confinement.problem,
             resume=lambda session: self._resume_command(run, session),
-            allow=allow_advice(agent, run.route, run.allow),
+            allow=allow_advice(agent, run.route, run.allow, can_ask=self._factory.can_ask),
             permission=self._permission(agent, run),
             has_rules=bool(self._config.command_rules),
             said_before=self._said_before,
@@ -181,7 +191,8 @@ class LiveRuns:
 
         if self._keeper is not None:
             self._keeper.keep(run, context)
-        shown = ShownRun(run, Showing(sink), Silence(time.monotonic(), is_early=not self._is_quiet))
+        is_early = not self._is_quiet and self._live_line is None  # the line has the time
+        shown = ShownRun(run, Showing(sink), Silence(time.monotonic(), is_early=is_early))
         if self._options.junit is not None:
             from penstock.cli.junit import FailedCalls  # imports a writer of XML
 
@@ -207,6 +218,20 @@ class LiveRuns:
             with contextlib.suppress(OSError):
                 is_newest = History(data_path()).is_newest(record)
         return resume_command(record.agent, run.spec.cwd, None if is_newest else session_id, self._options.asked)
+
+    @property
+    def level(self) -> str:
+        """What the last of the runs may do, in a few words."""
+        run = self.last
+        return level_words(run.allow, self._permission(record_of(run).agent, run))
+
+    def _status(self, width: int) -> str:
+        """Return the line below the output of a conversation's run, for this number of columns."""
+        from penstock.cli.editor.live_line import fitting
+
+        seconds = int(time.monotonic() - self._began)
+        time_words = duration(seconds * 1000, whole=True)
+        return fitting([time_words, self.level, self.last.label, self.model or "", "Esc stops"], width)
 
     @property
     def last(self) -> Run:
@@ -261,8 +286,10 @@ class LiveRuns:
                 self._start(shown)
             if self._keeper is not None:
                 self._keeper.started()
-            while not all(shown.ended for shown in self._shown):
-                self._turn()
+            self._began = time.monotonic()
+            with self._live_line or contextlib.nullcontext():
+                while not all(shown.ended for shown in self._shown):
+                    self._turn()
         finally:
             for shown in self._shown:
                 shown.run.stop()
@@ -301,7 +328,7 @@ class LiveRuns:
         from penstock.cli.github import Finished  # imported on first use: few runs are reported
 
         return [
-            Finished(shown.name, shown.run.result, shown.ended.at, self._directory)
+            Finished(shown.name, shown.run.result, shown.ended.at, os.path.abspath(shown.run.spec.cwd or "."))
             for shown in self._shown
             if shown.ended is not None
         ]
@@ -348,6 +375,7 @@ class LiveRuns:
                     shown.failed.observe(batch)
                 if self.edits is not None:
                     self.edits.observe(batch)
+                    self.model = next((it.model for it in batch if type(it) is RunStarted and it.model), self.model)
                 output = shown.showing.render(batch, shown.run.agent)
                 if self._options.to != "reply":  # before the line on stderr about another agent
                     self._write(index, output)
@@ -369,8 +397,8 @@ class LiveRuns:
                 if self._groups is not None and self._shown[index] is shown:
                     self._groups.end(index)
         if not all(shown.ended for shown in self._shown):
-            if self._wait(*(self._typed_ahead.fds if self._typed_ahead is not None else ())):
-                self._note_typed()
+            self._wait(*(self._typed_ahead.fds if self._typed_ahead is not None else ()))
+            self._note_typed()
             for index, shown in enumerate(self._shown):
                 self._write(index, shown.showing.flush_held(time.monotonic()))
             self._report_silence()
@@ -383,11 +411,13 @@ class LiveRuns:
             self._output.write(output)
 
     def _note_typed(self) -> None:
-        """Take what was typed for the next prompt, and show what is queued."""
+        """Take what was typed for the next prompt, and show what is queued. Esc stops the run, as Ctrl-C does."""
         for line in self._typed_ahead.read() if self._typed_ahead is not None else ():
             for shown in self._shown:
                 self._output.write(shown.showing.pause())
             notify_problem(line)
+        if self._typed_ahead is not None and self._typed_ahead.stops_run and not self._stopped_by:
+            self._stop(signal.SIGINT)
 
     def _report_silence(self) -> None:
         """Write a line for each run from which nothing has come for some time; in CI even if the output is silent."""
@@ -433,7 +463,16 @@ class LiveRuns:
         now = time.monotonic()
         times = [] if is_asking else [shown.silence.left(now) for shown in self._working()]
         times += [left for shown in self._shown if (left := shown.showing.held_left(now)) is not None]
-        ready, _, _ = select.select([self._wake_out, *more], [], [], min(times, default=None))
+        if self._typed_ahead is not None and (escape := self._typed_ahead.seconds_left(now)) is not None:
+            times.append(escape)
+        fds, ready = [self._wake_out, *more], list[int]()
+        if self._live_line is not None and not is_asking:
+            ready, _, _ = select.select(fds, [], [], 0)
+            if not ready:  # else there is more to write first
+                self._live_line.draw()
+                times.append(1 - (now - self._began) % 1)
+        if not ready:
+            ready, _, _ = select.select(fds, [], [], min(times, default=None))
         if self._wake_out in ready:
             for number in os.read(self._wake_out, 4096):
                 if number in STOPPING:

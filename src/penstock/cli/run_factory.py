@@ -13,7 +13,7 @@ from penstock.cli.ask import can_ask
 from penstock.cli.directory import current_directory
 from penstock.cli.options import RunOptions
 from penstock.config.data import data_path
-from penstock.errors import AgentNotFound, UsageError
+from penstock.errors import AgentNotFound, UsageError, shown
 from penstock.run.history import History
 
 if TYPE_CHECKING:
@@ -34,6 +34,11 @@ class RunFactory:
 
     def __init__(self, options: RunOptions, config: Config, notify: piped.Notify, *, is_whole: bool = False) -> None:
         self.names: list[str] = [name.strip() for name in split_names(options.agents)]
+        if not all(self.names):
+            raise UsageError(
+                f"a name is missing in {shown(options.agents)}" if options.agents.strip() else "the agent has no name",
+                expected="names of agents with commas and no spaces between them",
+            )
         self._options = options
         self._config = config
         several = len(self.names) > 1

@@ -41,6 +41,8 @@ KEYS = (
     ("@", "files of this directory; Tab chooses one"),
     ("Ctrl-X Ctrl-E", "edit the prompt in $EDITOR"),
     ("Ctrl-C", "clear the line; while the agent works, stop it"),
+    ("Esc", "stop the agent, while it works"),
+    ("Shift-Tab", "change the level: ask, edits, read"),
     ("Ctrl-D", "leave"),
 )
 """Keys of the line editor."""

@@ -11,19 +11,22 @@ import signal
 import termios
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.completion import CompleteEvent, get_common_complete_suffix
 from prompt_toolkit.enums import DEFAULT_BUFFER
-from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.filters import Condition, has_completions, has_focus
+from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.shortcuts import CompleteStyle
+from prompt_toolkit.styles import Style
 
 from penstock.cli.console import notify
+from penstock.cli.editor.live_line import fitting
 from penstock.cli.editor.prompt_history import PromptHistory
 from penstock.cli.editor.reflow import Reflow, SizedOutput
 from penstock.cli.editor.suggestions import Suggestions
@@ -31,13 +34,22 @@ from penstock.cli.editor.typed_ahead import in_foreground
 from penstock.cli.exit_status import SIGNAL_BASE
 from penstock.repo.directory_files import DirectoryFiles
 
-MENU_ROWS = 10
-"""Rows that are kept free below the line for completions: all commands fit."""
-
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 """Signals that end the program; the terminal gets its modes back first."""
 
 LEAVES = "Ctrl-C again, or Ctrl-D, leaves.\n"
+
+
+class Levels(Protocol):
+    """Agent, model and level of the next run."""
+
+    def status(self) -> list[str]:
+        """Return them for the line below the prompt, the most important first."""
+        ...
+
+    def step_level(self) -> str:
+        """Change the level to the next one."""
+        ...
 
 
 class LineEditor:
@@ -48,6 +60,7 @@ class LineEditor:
         files: files of the directory.
         commands: what each command does, by its name.
         values: function that returns the values of a command's argument.
+        levels: agent, model and level of the next run, which are shown below the line.
         color: whether colours are used.
     """
 
@@ -57,9 +70,12 @@ class LineEditor:
         files: DirectoryFiles,
         commands: Mapping[str, str],
         values: Callable[[str], Sequence[str]],
+        levels: Levels,
         *,
         color: bool,
     ) -> None:
+        self._levels = levels
+        self._color = color
         self._kept = _KeptPrompts(history)
         self._is_warned = False
         suggestions, output = Suggestions(files, commands, values), SizedOutput()
@@ -70,13 +86,16 @@ class LineEditor:
             history=self._kept,
             completer=suggestions,
             complete_in_thread=True,
+            complete_while_typing=Condition(lambda: suggestions.may_follow(get_app().current_buffer.document)),
             complete_style=CompleteStyle.COLUMN,
-            reserve_space_for_menu=MENU_ROWS,
+            reserve_space_for_menu=len(commands) + 1,
             key_bindings=self._keys(suggestions),
             enable_suspend=True,
             tempfile_suffix=".md",
             color_depth=None if color else ColorDepth.DEPTH_1_BIT,
             output=output,
+            bottom_toolbar=lambda: self._status(output.get_size().columns - 1),
+            style=Style.from_dict({"bottom-toolbar": "noreverse"}),
         )
         self._session.default_buffer.on_text_changed += self._unwarn
         self._session.app.terminal_size_polling_interval = None  # a signal tells it; drawing twice flickers
@@ -116,6 +135,11 @@ class LineEditor:
     def remember(self, text: str) -> None:
         """Remember a prompt from elsewhere, to be recalled by keys."""
         self._kept.append_string(text)
+
+    def _status(self, width: int) -> ANSI:
+        """Return the line below the prompt, for this number of columns."""
+        text = fitting([*self._levels.status(), "Shift-Tab changes the level"], width)
+        return ANSI(f"\x1b[2m{text}\x1b[0m" if self._color else text)
 
     def _unwarn(self, _: object) -> None:
         self._is_warned = False
@@ -157,6 +181,10 @@ class LineEditor:
             elif found:
                 buffer.insert_text(get_common_complete_suffix(buffer.document, found), fire_event=False)
                 buffer.start_completion()
+
+        @keys.add("s-tab", filter=in_line & ~has_completions)
+        def step_level(event: KeyPressEvent) -> None:
+            self._levels.step_level()
 
         @keys.add("c-x", "c-e", filter=in_line)
         def edit(event: KeyPressEvent) -> None:

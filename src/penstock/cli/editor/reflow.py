@@ -33,6 +33,10 @@ class SizedOutput(Vt100_Output):
         """Take the size of the terminal."""
         self._size = _size()
 
+    def get_rows_below_cursor_position(self) -> int:
+        """Return the rows that are there for certain. Without a number the library draws no line below the prompt."""
+        return 1
+
     def flush(self) -> None:
         """Write what is buffered."""
         self.is_fitting = _size() == self._size

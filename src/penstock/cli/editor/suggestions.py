@@ -40,6 +40,11 @@ class Suggestions(Completer):
         elif text.startswith("/") and "\n" not in text:
             yield from self._of_command(text)
 
+    def may_follow(self, document: Document) -> bool:
+        """Return whether text before the cursor is of a kind that is completed."""
+        text = document.text_before_cursor
+        return _FILE.search(text) is not None or (text.startswith("/") and "\n" not in text)
+
     def _of_command(self, text: str) -> Iterator[Completion]:
         name, space, argument = text.partition(" ")
         if not space:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
+from penstock.adapter import Allow
 from penstock.cli.advice import resume_command
 from penstock.cli.cost import Total, as_text
 from penstock.cli.editor.handover import summary
 from penstock.cli.editor.run_edits import RunEdits
 from penstock.cli.editor.undo import Undos
 from penstock.cli.options import RunOptions
+from penstock.errors import PenstockError
 from penstock.events import RunEnded, Usage
 from penstock.run.history import RunRecord
 
@@ -27,6 +29,18 @@ NOT_CARRIED: Mapping[str, Any] = {
 }
 """Options that belong to one agent, with the values that another agent begins with."""
 
+STEPS: tuple[Allow, ...] = ("ask", "default", "edits", "all", "read")
+"""Levels in the order of Shift+Tab. `all` is left out until it was asked for by its name: one key is pressed easily."""
+
+
+class PossibleRun(Protocol):
+    """Run that was made to see whether it is possible."""
+
+    @property
+    def level(self) -> str:
+        """What the agent may do in it, in a few words."""
+        ...
+
 
 class TerminalConversation:
     """One conversation.
@@ -36,8 +50,13 @@ class TerminalConversation:
         check: function that raises a PenstockError if a run with these options cannot be made.
     """
 
-    def __init__(self, options: RunOptions, check: Callable[[RunOptions], object]) -> None:
+    def __init__(self, options: RunOptions, check: Callable[[RunOptions], PossibleRun]) -> None:
         self.options: RunOptions = options
+        self.level: str = ""
+        """What the agent may do in the next run, in a few words; "" before the first one."""
+        self.model: str | None = options.asked["model"]
+        """Model of the agent, as far as it is known."""
+        self._steps = {step for step in STEPS if step != "all" or options.asked["allow"] == "all"}
         self._check = check
         self._prompts: list[str] = []
         """Prompts that the agents were given, without summaries."""
@@ -77,6 +96,26 @@ class TerminalConversation:
             PenstockError: the agent cannot do it; nothing is changed.
         """
         self._adopt(msgspec.structs.replace(self.options, asked={**self.options.asked, **asked}))
+        if "model" in asked:
+            self.model = asked["model"]
+        if "allow" in asked:
+            self._steps.add(asked["allow"])
+
+    def step_level(self) -> str:
+        """Change the level of the following runs to the next one that the agent can keep; return a line about it."""
+        before, at = self.level, STEPS.index(now) if (now := self.options.asked["allow"]) in STEPS else 0
+        for step in (*STEPS[at + 1 :], *STEPS[:at]):
+            if step not in self._steps:
+                continue
+            options = msgspec.structs.replace(self.options, asked={**self.options.asked, "allow": step})
+            try:
+                level = self._check_possible(options)
+            except PenstockError:
+                continue  # not a level of this agent
+            if level != before:
+                self.options, self.level = options, level
+                return f"the next prompt runs with: {level}"
+        return f"{self.agent} has no other level that this key sets; /allow sets any"
 
     def attach(self, paths: Sequence[str]) -> list[str]:
         """Give the next prompt files; return all that it has.
@@ -97,11 +136,12 @@ class TerminalConversation:
         """
         asked = {**self.options.asked, **NOT_CARRIED}
         self._adopt(msgspec.structs.replace(self.options, agents=agent, asked=asked, resumes_newest=False))
+        self.model = None
         if self._prompts:
             self._summary = summary(self._replied_by, self._prompts, self._reply)
 
     def _adopt(self, options: RunOptions) -> None:
-        self._check_possible(options)
+        self.level = self._check_possible(options)
         self.options = options
 
     def check(self) -> None:
@@ -110,10 +150,15 @@ class TerminalConversation:
         Raises:
             PenstockError: it cannot.
         """
-        self._check_possible(self.options)
+        self.level = self._check_possible(self.options)
 
-    def _check_possible(self, options: RunOptions) -> None:
-        self._check(msgspec.structs.replace(options, prompt="a prompt", template=None))
+    def _check_possible(self, options: RunOptions) -> str:
+        """Check that a run with these options can be made; return its level."""
+        return self._check(msgspec.structs.replace(options, prompt="a prompt", template=None)).level
+
+    def status(self) -> list[str]:
+        """Return what the line below the prompt has, the most important first."""
+        return [self.level, self.agent, self.model or ""]
 
     def begin(self, prompt: str | None) -> RunOptions:
         """Return the options of a run with the next prompt; None is the prompt that the command line has."""

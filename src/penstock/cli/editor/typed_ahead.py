@@ -1,7 +1,7 @@
 """Text that the user types while an agent works: kept for the next prompt, or queued by Enter.
 
 The terminal shows the agent's output at that time, so keys are not echoed there. A line with Enter is queued, and shown
-as queued, until Up takes it back. Text without Enter is the beginning of the next prompt.
+as queued, until Up takes it back. Text without Enter is the beginning of the next prompt. Esc alone stops the run.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import codecs
 import contextlib
 import os
 import select
+import signal
 import termios
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.console import one_line
+from penstock.cli.console import hide_below, one_line
 from penstock.sinks.text.styles import shortened
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ MAX_QUEUED = 100
 MAX_SHOWN_CHARS = 200
 """Characters of a queued line that are shown."""
 READ_BYTES = 64 * 1024
+ESCAPE_SECONDS = 0.2
+"""Seconds after which an Esc is a key of its own. Other keys send several characters that begin with the same one, and
+they may arrive in two pieces over a network."""
 
 PASTE_ON, PASTE_OFF = b"\x1b[?2004h", b"\x1b[?2004l"
 """Codes that make a terminal begin and stop to mark pasted text."""
@@ -47,20 +52,30 @@ class TypedAhead:
     """Keys that are typed while an agent works. Use it in a `with` block around each run.
 
     Args:
+        step_level: function for Shift+Tab, which changes the level of the next prompt; it returns a line about that.
         fd: the terminal.
         output: the same terminal, for the codes about pasting.
     """
 
-    def __init__(self, fd: int = 0, output: int = 1) -> None:
+    def __init__(self, step_level: Callable[[], str], fd: int = 0, output: int = 1) -> None:
         self.text: str = ""
         """Text that was typed without Enter."""
         self.queued: list[str] = []
         """Lines that Enter has ended, the oldest first."""
+        self.stops_run: bool = False
+        """Whether Esc was pressed alone since the run began."""
+        self._step_level = step_level
         self._fd = fd
         self._output = output
         self._before: list[Any] | None = None
         self._is_closed = False
+        self._is_lent = False
+        self._is_quiet = False
+        """Whether the terminal has our modes. It does not while this program is in the background."""
         self._is_escaped = False
+        self._escape_due: float | None = None
+        """Time at which the Esc that was read last is a key of its own; None if it is not the last key."""
+        self._previous: dict[int, Any] = {}
         self._is_explained = False
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._parser: Vt100Parser | None = None
@@ -72,15 +87,37 @@ class TypedAhead:
         except termios.error:
             self._is_closed = True
             return
+        self.stops_run = False
         self._quiet()
+        if signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL:  # else the caller ignores it
+            handlers = {signal.SIGTSTP: self._suspend, signal.SIGCONT: self._resume}
+            self._previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}
 
     def __exit__(self, *_: object) -> None:
         self._take()
+        self._end_escape()
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous = {}
         self._restore()
+
+    def _suspend(self, number: int, frame: object) -> None:
+        """Suspend this program at Ctrl-Z, with the terminal as it was before the run."""
+        hide_below()
+        self._restore()
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+        signal.signal(number, self._suspend)
+
+    def _resume(self, number: int, frame: object) -> None:
+        """Read keys again after the program was suspended."""
+        if not self._is_lent:
+            self._quiet()
 
     def _quiet(self) -> None:
         """Let the terminal deliver each key, unchanged, and show none. Ctrl-C stays a signal, and drops no key."""
         modes = self._modes()
+        self._is_quiet = modes is not None
         if modes is None:
             return
         modes[0] &= ~(termios.ICRNL | termios.INLCR)
@@ -89,6 +126,7 @@ class TypedAhead:
         self._set(modes, PASTE_ON)
 
     def _restore(self) -> None:
+        self._is_quiet = False
         modes = self._modes()
         if modes is not None:
             self._set(modes, PASTE_OFF)
@@ -109,11 +147,17 @@ class TypedAhead:
     @property
     def fds(self) -> list[int]:
         """Descriptors to wait for: that of the terminal, if keys can be read from it."""
-        return [] if self._is_closed or not in_foreground(self._fd) else [self._fd]
+        if self._is_closed or not in_foreground(self._fd):
+            return []
+        if not self._is_quiet and not self._is_lent:
+            self._quiet()  # a shell has brought this program back to the foreground, without a signal
+        return [self._fd]
 
     def read(self) -> list[str]:
         """Read the keys that have been typed; return lines about them for the user."""
         self._take()
+        if self._escape_due is not None and self._escape_due <= time.monotonic():
+            self.stops_run = self._end_escape() or self.stops_run
         news, self._news = self._news, []
         if self.text and not self._is_explained:
             self._is_explained = True
@@ -124,12 +168,19 @@ class TypedAhead:
     def lent(self) -> Iterator[None]:
         """Let something else read lines from the terminal, with echo. Keys typed before are kept here."""
         self._take()
+        self._end_escape()
         self._restore()
+        self._is_lent = True
         try:
             yield
         finally:
+            self._is_lent = False
             if self._before is not None:
                 self._quiet()
+
+    def seconds_left(self, now: float) -> float | None:
+        """Return the seconds until `read` has to be called without a new key; None if that is not necessary."""
+        return None if self._escape_due is None else max(0.0, self._escape_due - now)
 
     def take_text(self, *, with_queued: bool) -> str:
         """Return the text that was typed without Enter, and forget it; with the queued lines before it if asked."""
@@ -158,6 +209,15 @@ class TypedAhead:
 
             self._parser = Vt100Parser(self._press)
         self._parser.feed(keys)
+        self._escape_due = time.monotonic() + ESCAPE_SECONDS if keys.endswith("\x1b") else None
+
+    def _end_escape(self) -> bool:
+        """Let an Esc that was read last be a key of its own; return whether it is one, and not a part of a paste."""
+        self._is_escaped = False
+        if self._escape_due is not None and self._parser is not None:
+            self._parser.flush()
+        is_key, self._is_escaped, self._escape_due = self._is_escaped, False, None
+        return is_key
 
     def _press(self, press: KeyPress) -> None:
         """Use one key as the line editor does: text, the keys that remove it, and Enter."""
@@ -180,6 +240,8 @@ class TypedAhead:
             self._queue("/quit")
         elif key in ("up", "c-p") and self.queued:
             self._take_back()
+        elif key == "s-tab":
+            self._news.append(self._step_level())
         elif len(key) == 1 and not escaped:
             self._add(press.data)
 
