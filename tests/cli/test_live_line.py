@@ -37,6 +37,7 @@ line = LiveLine(lambda width: f"below {width}", is_dim=True)
 output = Output(1, is_styled=True)
 if sys.argv[1] == "with":
     with line:
+        line.draw()
         for number, piece in enumerate(pieces * 2):
             output.write(piece)
             line.draw()

@@ -16,6 +16,7 @@ import pytest
 from waiting import is_alive, until
 
 from penstock.cli.main import main
+from penstock.run.history import History
 from penstock.run.process import marked
 
 ROOT = Path(__file__).parents[2]
@@ -99,7 +100,8 @@ def env(tmp_path: Path) -> dict[str, str]:
     ours = ("PENSTOCK_", "NO_COLOR", "FORCE_COLOR", "GITHUB_ACTIONS", "GITLAB_CI")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    more = {"PENSTOCK_CONFIG": str(tmp_path / "own.toml"), "PYTHONPATH": path, "PYTHONUTF8": "1"}
+    places = {"PENSTOCK_CONFIG": str(tmp_path / "own.toml"), "PENSTOCK_DATA": str(tmp_path / "data")}
+    more = {**places, "PYTHONPATH": path, "PYTHONUTF8": "1"}
     return {**clean, **more, "PIDS": str(tmp_path / "pids")}
 
 
@@ -304,7 +306,7 @@ def test_kill_9_of_penstock(begun: Callable[..., subprocess.Popen[bytes]], tmp_p
 
 @pytest.mark.slow
 def test_nobody_reads_any_more(begun: Callable[..., subprocess.Popen[bytes]], tmp_path: Path) -> None:
-    """`… | head` ends the agent as well."""
+    """`… | head` ends the agent as well, and the history has its end."""
     penstock = begun("slow", "hi", "--to", "ndjson")
     assert penstock.stdout is not None
     penstock.stdout.close()
@@ -313,6 +315,7 @@ def test_nobody_reads_any_more(begun: Callable[..., subprocess.Popen[bytes]], tm
     with penstock.stderr:
         assert penstock.wait(TIMEOUT) == 141
     assert not is_alive(int((tmp_path / "pids").read_text()))
+    assert [run.outcome for run in History(tmp_path / "data").runs()] == ["cancelled"]
 
 
 def test_a_record_is_kept(run: Run, tmp_path: Path) -> None:

@@ -293,6 +293,8 @@ class LiveRuns:
         finally:
             for shown in self._shown:
                 shown.run.stop()
+                while rest := shown.run.poll():  # left over if the output failed; they have the end and the tokens
+                    self._remember(shown, rest)
             if self._groups is not None:
                 self._groups.close()
             if self.edits is not None:
@@ -366,11 +368,14 @@ class LiveRuns:
                 History(data_path()), record_of(shown.run, self._kind, self._title, self._group)
             )
 
+    def _remember(self, shown: ShownRun, batch: list[Event]) -> None:
+        if shown.history is not None:
+            shown.history.apply_batch(batch)
+
     def _turn(self) -> None:
         for index, shown in enumerate(self._shown):
             while batch := shown.run.poll():
-                if shown.history is not None:
-                    shown.history.apply_batch(batch)
+                self._remember(shown, batch)
                 if shown.failed is not None:
                     shown.failed.observe(batch)
                 if self.edits is not None:

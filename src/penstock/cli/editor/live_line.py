@@ -19,11 +19,12 @@ SEPARATOR = " · "
 MIN_COLUMNS, MIN_ROWS = 20, 4
 """Size of the smallest terminal in which the line is drawn."""
 
-ERASE = b"\x1b[J"
-"""Code that erases from the cursor to the end of the screen."""
-
 # Index and cursor up: there is a row below now, and the cursor is where it was. Then it is saved, and restored.
 _BEGIN, _END = "\x1bD\x1b[A\x1b7\r\x1b[B", "\x1b8"
+
+ERASE = f"{_BEGIN}\x1b[J{_END}".encode()
+"""Codes that erase all below the row of the cursor. At the first place of the screen, a code that erases all from the
+cursor on would make tmux keep the line in its history."""
 
 _CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 _UNSURE = re.compile(
