@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from waiting import until_true
 
-from penstock.chat.errors import Conflicting, NoSuchChat, TooMany
+from penstock.chat.errors import Conflicting, ContentTooLarge, Invalid, NoSuchChat, TooMany
+from penstock.chat.service.first_turn import FirstMessage
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.nodes import ThisNode
-from penstock.chat.store.protocol import StoreFailed
+from penstock.chat.store.protocol import FirstEntry, StoreFailed
 from penstock.chat.store.rows import ChatRow
 
 if TYPE_CHECKING:
@@ -33,15 +34,15 @@ class SlowCreation:
         self.may_end = asyncio.Event()
         monkeypatch.setattr(store, "create_chat", self._created)
 
-    async def _created(self, row: ChatRow) -> None:
+    async def _created(self, row: ChatRow, first: FirstEntry | None = None) -> None:
         if self.says_late:
-            await self._create(row)
+            await self._create(row, first)
         self.reached.set()
         await self.may_end.wait()
         if self.fails:
             raise StoreFailed("the disk is full")
         if not self.says_late:
-            await self._create(row)
+            await self._create(row, first)
 
 
 def test_a_chat_is_listed_once_it_is_stored(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,6 +158,65 @@ def test_a_chat_that_the_store_reports_first_is_one_chat(home: Home, monkeypatch
             slow.may_end.set()
             assert (await making).turns == 1
             assert service._chats.require(ID) is listed
+            await service.close()
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_chat_begins_with_its_first_turn(home: Home, monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    """Both are kept by one call of the store, which has neither before; then the turn runs, once."""
+
+    async def use() -> None:
+        async with home.store() as store:
+            service = await home.open(store)
+            slow = SlowCreation(store, monkeypatch)
+            slow.fails = fails
+            first = FirstMessage("a question about pelicans. And more.", "key", [("a.txt", b"text")])
+            making = asyncio.create_task(service.create(id=ID, person="ana", first=first))
+            await slow.reached.wait()
+            assert (await store.list_chats(), service.chat_list.ids()) == ([], set())
+            slow.may_end.set()
+            if fails:
+                with pytest.raises(StoreFailed):
+                    await making
+                assert (await store.list_chats(), service.chat_list.ids()) == ([], set())
+            else:
+                made = await making
+                assert (made.id, made.title, made.turns) == (ID, "a question about pelicans", 1)
+                assert await service.prompt(ID, "the same again", key="key") == (1, False)
+                await until_true(lambda: service.chat(ID).state == "idle")
+                ((view,), _) = await service.turns(ID)
+                assert (view.prompt, view.person, view.outcome) == (first.text, "ana", "ok")
+                (file,) = await store.list_attachments(ID)
+                assert (file.name, file.turn, file.person) == ("a.txt", 1, "ana")
+            await service.close()
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize(
+    ("first", "error"),
+    [
+        (FirstMessage(" "), Invalid),
+        (FirstMessage("x", "k" * 201), Invalid),
+        (FirstMessage("x", most=0), TooMany),
+        (FirstMessage("x", files=[("a", b"")]), Invalid),
+        (FirstMessage("x", files=[("a", b"b")] * 11), Invalid),
+        (FirstMessage("x" * (ServiceLimits().max_prompt_bytes + 1)), ContentTooLarge),
+    ],
+)
+def test_a_first_message_that_is_rejected_leaves_nothing(
+    home: Home, first: FirstMessage, error: type[Exception]
+) -> None:
+    """It is checked as any other one, before there is a chat."""
+
+    async def use() -> None:
+        async with home.store() as store:
+            service = await home.open(store)
+            with pytest.raises(error):
+                await service.create(id=ID, first=first)
+            assert (await store.list_chats(), service.chat_list.ids()) == ([], set())
             await service.close()
 
     asyncio.run(use())

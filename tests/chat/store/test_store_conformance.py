@@ -24,6 +24,7 @@ from penstock.chat.store.protocol import (
     Conflict,
     EntryTooLarge,
     Fenced,
+    FirstEntry,
     LeaseLost,
     News,
     Page,
@@ -257,13 +258,20 @@ class MemoryStore:
         self.subscriptions.append(MemorySubscription())
         return self.subscriptions[-1]
 
-    async def create_chat(self, row: ChatRow) -> None:
+    async def create_chat(self, row: ChatRow, first: FirstEntry | None = None) -> None:
         self.permit()
         check_chat(row.id)
         if row.id in self.chats:
             raise UsageError("there is one")
+        if first is not None:
+            check_entries([first.data], self.max_entry_bytes)
         self.chats[row.id] = MemoryChat(row)
         self.note_unindexed(row.id, TITLE)
+        if first is not None:
+            with permits.acting(None):
+                await self.submit(row.id, first.data, at=first.at, key=first.key)
+            for attachment, content in first.files:
+                self.attachments[(row.id, attachment.id)] = (attachment, content)
         self.notify_of_row(row.id)
 
     async def get_chat(self, chat: str) -> ChatRow:
@@ -657,9 +665,9 @@ class Folds(MemoryStore):
     def of(self, chat: str) -> MemoryChat:
         return super().of(chat.lower())
 
-    async def create_chat(self, row: ChatRow) -> None:
+    async def create_chat(self, row: ChatRow, first: FirstEntry | None = None) -> None:
         if row.id == row.id.lower():
-            await super().create_chat(row)
+            await super().create_chat(row, first)
 
 
 class SilentTrim(MemoryStore):
@@ -743,8 +751,8 @@ class KeepsDeleted(MemoryStore):
         self.kept[chat] = self.of(chat).turns
         await super().delete_chat(chat)
 
-    async def create_chat(self, row: ChatRow) -> None:
-        await super().create_chat(row)
+    async def create_chat(self, row: ChatRow, first: FirstEntry | None = None) -> None:
+        await super().create_chat(row, first)
         self.chats[row.id].turns = self.kept.get(row.id, {})
 
 
@@ -831,6 +839,15 @@ class ReadsAttachments(MemoryStore):
     async def read_attachment(self, chat: str, id: str) -> bytes | None:
         with permits.acting(None):
             return await super().read_attachment(chat, id)
+
+
+class BeginsEmpty(MemoryStore):
+    """Keeps a chat whose first entry is rejected."""
+
+    async def create_chat(self, row: ChatRow, first: FirstEntry | None = None) -> None:
+        await super().create_chat(row)
+        if first is not None:
+            await self.submit(row.id, first.data, at=first.at, key=first.key)
 
 
 class MarksBack(MemoryStore):
@@ -1017,6 +1034,7 @@ WRONG: list[tuple[type[MemoryStore], str]] = [
     (ShowsTurns, "reads_need_their_right"),
     (ShowsAttachments, "reads_need_their_right"),
     (ReadsAttachments, "reads_need_their_right"),
+    (BeginsEmpty, "chats_begin_with_their_first_turn"),
     (MarksBack, "read_marks_move_forward"),
     (MarksUnseen, "read_marks_need_their_right"),
     (LoosePhrases, "words_are_found"),
@@ -1049,7 +1067,7 @@ def test_a_wrong_store_is_rejected(wrong: type[MemoryStore], check: str, monkeyp
 class Raises(MemoryStore):
     """Raises what no store may raise."""
 
-    async def create_chat(self, row: ChatRow) -> None:
+    async def create_chat(self, row: ChatRow, first: FirstEntry | None = None) -> None:
         raise KeyError(row.id)
 
 
@@ -1066,7 +1084,7 @@ class RaisesOther(MemoryStore):
 class Hangs(MemoryStore):
     """Never ends."""
 
-    async def create_chat(self, row: ChatRow) -> None:
+    async def create_chat(self, row: ChatRow, first: FirstEntry | None = None) -> None:
         await asyncio.Event().wait()
 
 

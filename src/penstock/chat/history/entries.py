@@ -19,6 +19,9 @@ from penstock.repo.compared import Problem
 from penstock.repo.file_undo import FileUndo
 from penstock.repo.left_files import LeftFile
 
+FIRST_TURN = 1
+"""Number of the first turn of a chat."""
+
 OWNER = "owner"
 """Name of the person who starts Penstock: the default of each `person`."""
 

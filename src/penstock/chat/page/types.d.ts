@@ -617,6 +617,7 @@ declare namespace Api {
     effort?: string | null;
     session?: string | null;
     tree?: boolean;
+    text?: string | null;
   }
 
   interface NewLink {

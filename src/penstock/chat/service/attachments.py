@@ -48,12 +48,7 @@ class Attachments:
             StoreFailed: it cannot be kept.
         """
         self._chats.require(chat)
-        most = self._limits.max_attachment_bytes
-        if not content:
-            raise Invalid("the file is empty", expected="a file with content")
-        if len(content) > most:
-            raise ContentTooLarge(f"the file has {len(content):,} bytes", expected=f"at most {most:,} bytes")
-        media_type, now = media_type_of(content), self._now()
+        media_type, now = self._media_type(content), self._now()
         rows = await self._store.list_attachments(chat)
         await self._give_up(chat, rows, now - UNSENT_MS)
         unsent = [it for it in rows if not it.turn]
@@ -64,6 +59,33 @@ class Attachments:
         made = Attachment(uuid.uuid4().hex, chat, clean_name(name), media_type, len(content), now, person)
         await self._put(made, content)
         return attached_file(made)
+
+    async def prepared(
+        self, chat: str, files: Sequence[tuple[str, bytes]], *, person: str, turn: int
+    ) -> list[tuple[Attachment, bytes]]:
+        """Return the attachments of a message that are kept together with it, with their contents.
+
+        Raises:
+            Invalid, ContentTooLarge, TooMany, StoreFailed: as `add`; or there are too many.
+        """
+        if len(files) > MAX_ATTACHMENTS:
+            raise Invalid(f"a message has {len(files)} files", expected=f"at most {MAX_ATTACHMENTS}")
+        if files:
+            await self.check_space(person, sum(len(content) for _, content in files))
+        now, made = self._now(), []
+        for name, content in files:
+            kind = self._media_type(content)
+            file = Attachment(uuid.uuid4().hex, chat, clean_name(name), kind, len(content), now, person, turn)
+            made.append((file, content))
+        return made
+
+    def _media_type(self, content: bytes) -> str:
+        most = self._limits.max_attachment_bytes
+        if not content:
+            raise Invalid("the file is empty", expected="a file with content")
+        if len(content) > most:
+            raise ContentTooLarge(f"the file has {len(content):,} bytes", expected=f"at most {most:,} bytes")
+        return media_type_of(content)
 
     async def check_space(self, person: str, size: int) -> None:
         """Check that a person may upload this many bytes more.

@@ -44,6 +44,7 @@ from penstock.chat.service.conversations import TerminalConversations
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.exports import Exports
 from penstock.chat.service.file_changes import TurnChanges
+from penstock.chat.service.first_turn import FirstMessage, FirstTurns
 from penstock.chat.service.limits import Retention, ServiceLimits
 from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.node_work import NodeWork
@@ -78,7 +79,7 @@ from penstock.chat.service.validation import (
 from penstock.chat.service.webhooks import Webhooks
 from penstock.chat.store import permits
 from penstock.chat.store.costs import CostGroup
-from penstock.chat.store.protocol import ChatStore, StoreFailed, clock
+from penstock.chat.store.protocol import ChatStore, FirstEntry, StoreFailed, clock
 from penstock.chat.store.rows import ChatChanges, ChatRow, ContinuedConversation, Heartbeat, Visibility
 from penstock.chat.store.search import MAX_KEY, Reader
 from penstock.chat.store.state import StoreState
@@ -131,6 +132,7 @@ class Service:
         self._branches = Branches(shared, self._chats, self.attachments, self.places, self.agents, self.trees)
         self.conversations: TerminalConversations = TerminalConversations(shared, self._chats, self.agents, workspaces)
         self.queue: Queue = Queue(shared, self._chats)
+        self._first_turns = FirstTurns(shared, self._chats, self.attachments)
         self.read_marks: ReadMarks = ReadMarks(shared, self._chats)
         self.files: ChatFiles = ChatFiles(self._chats, self.this_node, hidden)
         self.exports: Exports = Exports(self._chats)
@@ -351,6 +353,7 @@ class Service:
         effort: str | None = None,
         session: str | None = None,
         tree: bool = False,
+        first: FirstMessage | None = None,
     ) -> ChatView:
         """Create a chat. Its default directory is the first root; its default agent is that of the service.
 
@@ -358,10 +361,12 @@ class Service:
         `foreign_id` is the id by which `ListedChats.foreign` finds it; `depth`: number of agents above the chat's.
         `id`: id that the caller has chosen, 32 hexadecimal digits. The chat belongs to `person`. `session`: id of a
         conversation of a terminal that it continues, as `conversations.find` returns it. `tree`: its agent works in a
-        tree of its own, which is made from the directory.
+        tree of its own, which is made from the directory. `first`: message with which it begins; the chat and its first
+        turn are kept in one step, or neither.
 
         Raises:
             NoSuchAgent, Invalid, OutsideRoots, UntrustedDirectory, TooMany: the chat cannot be created.
+            ContentTooLarge: its first message is too large.
             Conflicting: there is a chat with this id, or one that has the conversation, or it cannot be continued, or
                 the tree would be on another machine.
             StoreFailed: the chat cannot be kept.
@@ -389,13 +394,16 @@ class Service:
             visibility=visibility_of(visibility),
             effort=effort,
         )
+        entry = None
+        if first is not None:
+            row, entry = await self._first_turns.prepared(row, first)
         if session is None:
-            return view_of(await (self.trees if tree else self._chats).create(row), self._shared.this_node)
+            return view_of(await (self.trees if tree else self._chats).create(row, entry), self._shared.this_node)
         if tree:
             raise Invalid("a conversation of a terminal goes on in its directory", expected="no tree")
-        return await self._continue(row, session)
+        return await self._continue(row, session, entry)
 
-    async def _continue(self, row: ChatRow, session: str) -> ChatView:
+    async def _continue(self, row: ChatRow, session: str, first: FirstEntry | None) -> ChatView:
         """Create a chat that continues a conversation of a terminal of this node."""
         if row.home != self._shared.this_node.home:
             raise Invalid(f"{row.home} has no conversations of this machine", expected="a chat on this machine")
@@ -404,7 +412,7 @@ class Service:
             self._require_open()
             title = row.title or (made_title(found.title) if found.title.strip() else None)
             continues = ContinuedConversation(found.title, found.at)
-            made = await self._chats.create(replace(row, title=title, session_id=session, continues=continues))
+            made = await self._chats.create(replace(row, title=title, session_id=session, continues=continues), first)
         return view_of(made, self._shared.this_node)
 
     async def branch(

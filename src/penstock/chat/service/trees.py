@@ -25,6 +25,7 @@ from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.chats.chats import Chats
 from penstock.chat.service.shared import Shared
 from penstock.chat.store import permits
+from penstock.chat.store.protocol import FirstEntry
 from penstock.chat.store.rows import ChatRow, ChatTree
 from penstock.errors import PenstockError, UsageError
 
@@ -125,8 +126,8 @@ class ChatTrees:
             return False
         return True
 
-    async def create(self, row: ChatRow) -> Chat:
-        """Create a chat in a tree of its own.
+    async def create(self, row: ChatRow, first: FirstEntry | None = None) -> Chat:
+        """Create a chat in a tree of its own, as `Chats.create`.
 
         Raises:
             Conflicting: the directory is on another machine.
@@ -138,7 +139,7 @@ class ChatTrees:
         permits.check()  # the files are not in the store
         made = await self._finish(lambda: self._made(row))
         try:
-            return await self._chats.create(made)
+            return await self._chats.create(made, first)
         except BaseException:
             await self.leave(made)
             raise

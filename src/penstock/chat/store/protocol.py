@@ -81,6 +81,18 @@ class Submitted(NamedTuple):
     """False if an earlier call appended it."""
 
 
+class FirstEntry(NamedTuple):
+    """First entry of a new chat: the prompt of its first turn."""
+
+    data: bytes
+    at: int
+    key: str | None = None
+    turn: int | None = None
+    """Number of the turn, as in `ChatStore.submit`."""
+    files: Sequence[tuple[Attachment, bytes]] = ()
+    """Attachments of the turn, with their contents."""
+
+
 class Summary(NamedTuple):
     """Summary of a chat, made of its turns."""
 
@@ -363,11 +375,12 @@ class ChatStore(Protocol):
 
     # --- chats ---
 
-    async def create_chat(self, row: ChatRow) -> None:
-        """Add a chat.
+    async def create_chat(self, row: ChatRow, first: FirstEntry | None = None) -> None:
+        """Add a chat, with its first entry and attachments if given: all of it is kept, or nothing.
 
         Raises:
             UsageError: there is one of this id.
+            EntryTooLarge: the entry is too large.
         """
         ...
 

@@ -21,6 +21,7 @@ from penstock.chat.store.protocol import (
     MAX_ENTRY_BYTES,
     PAGE_CHATS,
     PAGE_ENTRIES,
+    FirstEntry,
     News,
     Page,
     StoreClosed,
@@ -222,10 +223,14 @@ class SqliteStore:
 
     # --- chats, turns, directories ---
 
-    async def create_chat(self, row: ChatRow) -> None:
-        """As `ChatStore.create_chat`."""
+    async def create_chat(self, row: ChatRow, first: FirstEntry | None = None) -> None:
+        """As `ChatStore.create_chat`. Space for other entries is left free on the disk."""
         check_chat(row.id)
-        await self._permitted(lambda changes: changes.create_chat(row))
+        if first is not None:
+            check_number("at", first.at)
+            check_entries([first.data], self._max_entry_bytes)
+            self._check_space(sum(len(content) for _, content in first.files))
+        await self._permitted(lambda changes: changes.create_chat(row, first))
 
     async def get_chat(self, chat: str) -> ChatRow:
         """As `ChatStore.get_chat`."""
@@ -344,9 +349,7 @@ class SqliteStore:
     async def put_attachment(self, attachment: Attachment, content: bytes, *, unsent_before: int) -> None:
         """As `ChatStore.put_attachment`. Space for other entries is left free on the disk."""
         check_chat(attachment.chat)
-        free = free_bytes(self.path.parent)
-        if free is not None and free < len(content) + SPARE_BYTES:
-            raise StoreFailed("there is no space for a file of this size on the disk", help="free some space on it")
+        self._check_space(len(content))
         await self._permitted(
             lambda changes: changes.put_attachment(attachment, content, unsent_before), shown=attachment.chat
         )
@@ -381,6 +384,12 @@ class SqliteStore:
         return found
 
     # --- inside ---
+
+    def _check_space(self, size: int) -> None:
+        """Check that files of this size leave space for entries."""
+        free = free_bytes(self.path.parent) if size else None
+        if free is not None and free < size + SPARE_BYTES:
+            raise StoreFailed("there is no space for a file of this size on the disk", help="free some space on it")
 
     async def _permitted(self, make: Callable[[Statements], Any], *, shown: str | None = None) -> Any:
         """Make a change if the permit of the request allows it then. `shown`: chat that its person has to see."""

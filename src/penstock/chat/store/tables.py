@@ -17,6 +17,7 @@ from penstock.chat.store.protocol import (
     Ahead,
     Conflict,
     Fenced,
+    FirstEntry,
     Page,
     RowChanged,
     StoredEntry,
@@ -182,12 +183,16 @@ class Statements:
         incremental = self._connection.execute("PRAGMA auto_vacuum").fetchone()[0] == 2
         return incremental and bool(self._connection.execute("PRAGMA freelist_count").fetchone()[0])
 
-    def create_chat(self, row: ChatRow) -> None:
-        """Add a chat."""
+    def create_chat(self, row: ChatRow, first: FirstEntry | None) -> None:
+        """Add a chat, with its first entry and attachments if given."""
         if self._connection.execute("SELECT 1 FROM chats WHERE id = ?", (row.id,)).fetchone():
             raise UsageError(f"there is a chat {row.id!r} already")
         self._connection.execute(INSERT_CHAT, sqlite_values(row))
         self.changed.add(row.id)
+        if first is not None:
+            self.submit(row.id, first.data, first.at, None, first.key)
+            for attachment, content in first.files:
+                self._connection.execute(INSERT_ATTACHMENT, [*sqlite_values(attachment), content])
 
     def update_chat(self, chat: str, changes: ChatChanges, rules: list[ChatRule] | None) -> ChatRow:
         """Change the row of a chat, if it has these rules, and return it."""

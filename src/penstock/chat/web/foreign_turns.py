@@ -19,9 +19,10 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.adapter import Allow
 from penstock.chat.errors import ChatError, Invalid, NoSuchChat
-from penstock.chat.history.entries import Numbered
+from penstock.chat.history.entries import FIRST_TURN, Numbered
 from penstock.chat.history.frames import TurnView
 from penstock.chat.people.persons import Person
+from penstock.chat.service.first_turn import FirstMessage
 from penstock.chat.service.log.chat_log import STORE_ERRORS
 from penstock.chat.service.service import Service
 from penstock.chat.service.validation import made_title
@@ -208,13 +209,11 @@ class ForeignTurns:
         caller: Caller,
         files: Sequence[GivenFile] = (),
     ) -> ForeignTurn:
-        """Create a chat at the level of programs, and submit its first turn, with files.
-
-        If the turn is rejected, the chat is deleted.
+        """Create a chat at the level of programs with its first turn, and files: all of it in one step, or nothing.
 
         Raises:
             Forbidden: the agent can neither be made to ask nor to read only.
-            ChatError: as `Service.create` and `Service.prompt`.
+            ChatError: as `Service.create`.
         """
         name = agent if agent is not None else await asyncio.to_thread(self.service.agents.default)
         made = await self.service.create(
@@ -226,13 +225,9 @@ class ForeignTurns:
             foreign_id=foreign_id,
             depth=caller.depth,
             person=caller.person,
+            first=FirstMessage(prompt, key.new(), files, self._security.logins.limit_of(caller.person)),
         )
-        try:
-            return await self.ask(self.service.row(made.id), prompt, key, files)
-        except ChatError:  # a client that repeats its request would leave a chat each time
-            with contextlib.suppress(ChatError, *STORE_ERRORS):
-                await self.service.delete(made.id)
-            raise
+        return ForeignTurn(made.id, FIRST_TURN)
 
     def _level(self, agent: str) -> Allow:
         self.service.agents.require(agent)

@@ -135,7 +135,7 @@ ADDRESSES = (
     Address("GET", "/api/chats", "signed in", chats.chats, "The chats, the one used last first", None, 200,
             schemas.ChatPage, (400,), query=("page", "cursor", "with")),
     Address("POST", "/api/chats", "begin", chats.create, "Begin a chat", schemas.NewChat, 201, ChatView,
-            (400, 409, 429)),
+            (400, 409, 429), headers=("Idempotency-Key",)),
     Address("POST", "/api/read", "signed in", chats.mark_read, "Note which turns the person has read",
             schemas.ReadChats, 204, problems=(400,), is_recorded=False),
     Address("GET", "/api/search", "signed in", chats.find, "Find turns and titles of chats by their words", None, 200,

@@ -120,6 +120,8 @@ class NewChat(Body, frozen=True):
     """Id of a conversation of a terminal that it continues; only an owner can."""
     tree: bool = False
     """True if its agent works in a tree of its own: a directory beside the repository, on a new branch."""
+    text: str | None = None
+    """Message with which it begins: the chat and its first turn are kept together."""
 
 
 class Changes(ChatSettings, Body, frozen=True, kw_only=True):

@@ -60,8 +60,10 @@ class ServerChats:
                     raise
         raise RpcError(NOT_FOUND, "there is no such session", {"sessionId": id[:100]})
 
-    def create(self, session: Session) -> ChatView:
+    def create(self, session: Session, text: str | None = None) -> ChatView:
         """Create the chat of a session, or return the one that an attempt has made whose answer was lost.
+
+        `text`: message of its first turn, which begins together with the chat.
 
         Raises:
             Rejected: it cannot be created; with the code `untrusted_directory` if nobody has trusted its directory.
@@ -70,8 +72,10 @@ class ServerChats:
         body |= {"model": session.model, "allow": session.allow, "depth": self._depth}
         if session.effort is not None:
             body["effort"] = session.effort
+        if text is not None:
+            body["text"] = text
         try:
-            return self._link.ask("POST", "/api/chats", ChatView, body)
+            return self._link.ask("POST", "/api/chats", ChatView, body, key=uuid.uuid4().hex)
         except Rejected as error:
             if error.code != "conflict":
                 raise

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
+from penstock.chat.history.entries import FIRST_TURN
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.media import PICTURES
 from penstock.chat.web.doors.acp import AcpTurn, form_of, is_permission, notice, stop_reason, usage_of
@@ -127,12 +128,18 @@ class SessionTurns:
     # --- a new chat ---
 
     def _begin_first(self, session: Session, active: Active, prompt: GivenPrompt) -> int | None:
-        """Create the chat of a session, and return its first turn; None if the prompt was cancelled.
+        """Create the chat of a session with its first turn, and return that; None if the prompt was cancelled.
 
-        A chat whose turn does not begin is deleted, unless the server did not answer: then the turn may have begun.
+        A turn with files begins once these are in the chat. If it does not begin, the chat is deleted, unless the
+        server did not answer: then the turn may have begun.
         """
-        if not self._create(session, active):
+        if active.cancelled.is_set():
             return None
+        text = None if prompt.files else prompt.text
+        if not self._create(session, active, text):
+            return None
+        if text is not None:
+            return FIRST_TURN
         turn = None
         try:
             if not active.cancelled.is_set():
@@ -144,20 +151,20 @@ class SessionTurns:
             self._uncreate(session)
         return turn
 
-    def _create(self, session: Session, active: Active) -> bool:
+    def _create(self, session: Session, active: Active, text: str | None) -> bool:
         """Create the chat of a session; if its directory is not trusted, ask the person at the client.
 
         Return False if the prompt was cancelled meanwhile.
         """
         try:
-            chat = self._chats.create(session)
+            chat = self._chats.create(session, text)
         except Rejected as error:
             if error.code != "untrusted_directory":
                 raise
             self._trust(session, active)
             if active.cancelled.is_set():
                 return False
-            chat = self._chats.create(session)
+            chat = self._chats.create(session, text)
         session.cwd, session.is_new = chat.cwd, False
         return True
 

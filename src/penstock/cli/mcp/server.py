@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from penstock._version import __version__
+from penstock.chat.history.entries import FIRST_TURN
 from penstock.chat.service.agents.offered import AgentView
 from penstock.chat.service.chats.chat_view import ChatView
 from penstock.chat.turn import Streaming
@@ -258,20 +259,13 @@ class ToolServer:
             raise UsageError(f"there is no chat {chat[:100]!r} of this client", expected="one of an earlier result")
 
     def _begin(self, given: tools.AskAgent) -> tuple[str, int]:
-        """Begin a turn, in a new chat if none is named, which is deleted if the server rejects the turn.
+        """Begin a turn, in a new chat if none is named.
 
         Raises:
             PenstockError: the server rejects it.
         """
         if given.chat is None:
-            chat = self._create(given)
-            try:
-                return chat, self._submit(chat, given.prompt)
-            except Rejected:  # a model that tries again would leave a chat each time
-                del self._chats[chat]
-                with contextlib.suppress(PenstockError):
-                    self._link.ask("DELETE", f"/api/chats/{chat}", type(None))
-                raise
+            return self._create(given), FIRST_TURN
         self._check_chat(given.chat)
         found = self._link.ask("GET", f"/api/chats/{given.chat}", ChatView)
         if found.allow != self._chats[given.chat]:
@@ -283,6 +277,7 @@ class ToolServer:
         return self._link.ask("POST", f"/api/chats/{chat}/turns", TurnNumber, {"text": prompt}, key=key).turn
 
     def _create(self, given: tools.AskAgent) -> str:
+        """Create a chat with its first turn, and return its id; neither is there if the server rejects it."""
         agent = agent_of(self._agents(), given.agent or self._default())
         cwd = given.cwd or os.getcwd()
         if not os.path.isabs(cwd) or "\0" in cwd:
@@ -295,12 +290,13 @@ class ToolServer:
         id = uuid.uuid4().hex
         model = given.model or (agent.models[0] if agent.models else None)
         body = {"id": id, "agent": agent.name, "cwd": cwd, "model": model, "allow": allow, "depth": self._depth}
+        body["text"] = given.prompt
         try:
-            self._link.ask("POST", "/api/chats", ChatView, body)
+            self._link.ask("POST", "/api/chats", ChatView, body, key=id)
         except Rejected as error:
             if error.code == "untrusted_directory":
                 self._trust(cwd)
-                self._link.ask("POST", "/api/chats", ChatView, body)
+                self._link.ask("POST", "/api/chats", ChatView, body, key=id)
             elif error.code != "conflict":  # an attempt whose answer was lost
                 raise
         self._chats[id] = allow

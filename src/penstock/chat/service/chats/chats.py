@@ -12,7 +12,8 @@ from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.chats.chat_order import ChatOrder, Key
 from penstock.chat.service.log.chat_log import MAX_NUMBER, STORE_ERRORS, ChatLog
 from penstock.chat.service.shared import Shared
-from penstock.chat.store.protocol import News, StoreClosed, StoreFailed, Subscription, UnknownChat
+from penstock.chat.store import permits
+from penstock.chat.store.protocol import FirstEntry, News, StoreClosed, StoreFailed, Subscription, UnknownChat
 from penstock.chat.store.rows import ChatRow
 
 Start = Callable[[Coroutine[Any, Any, None]], None]
@@ -92,26 +93,31 @@ class Chats:
             if not isinstance(error, StoreFailed) or len(failures) == len(work):
                 raise error
 
-    async def create(self, row: ChatRow) -> Chat:
+    async def create(self, row: ChatRow, first: FirstEntry | None = None) -> Chat:
         """Create a chat. It is here once the store has it, also if the caller is cancelled meanwhile.
+
+        `first`: entry of its first turn, which begins then.
 
         Raises:
             UsageError: the store has a chat with this id.
             StoreFailed: it cannot be kept.
         """
         self._creating.add(row.id)
-        creating = asyncio.create_task(self._create(row), name=f"new chat {row.id}")
+        creating = asyncio.create_task(self._create(row, first), name=f"new chat {row.id}")
         creating.add_done_callback(_note_failure)
         return await asyncio.shield(creating)
 
-    async def _create(self, row: ChatRow) -> Chat:
+    async def _create(self, row: ChatRow, first: FirstEntry | None) -> Chat:
         try:
-            await self._shared.store.create_chat(row)
+            await self._shared.store.create_chat(row, first)
         finally:
             self._creating.discard(row.id)
         chat = self._chats.get(row.id)
         if chat is None:  # otherwise a notification of the store came first
             chat = self._chats[row.id] = Chat(row, self._shared)
+        if first is not None:
+            self._shared.counters.entries += 1
+            await asyncio.create_task(chat.follow(1), context=permits.outside())
         self._shared.note(row.id)
         return chat
 

@@ -42,6 +42,7 @@ from penstock.chat.store.conformance.retention import old_turns_expire, trimmed_
 from penstock.chat.store.conformance.rows import (
     changes_leave_other_fields,
     chats_are_rows,
+    chats_begin_with_their_first_turn,
     directories_are_rows,
     rules_are_compared_and_set,
     shares_are_rows,
@@ -88,6 +89,7 @@ CHECKS: tuple[Check, ...] = (
     numbers_ahead_are_errors,
     nonsense_is_an_error,
     chats_are_rows,
+    chats_begin_with_their_first_turn,
     changes_leave_other_fields,
     rules_are_compared_and_set,
     directories_are_rows,

@@ -7,8 +7,8 @@ import asyncio
 from msgspec.structs import replace
 
 from penstock.chat.store.conformance.promises import Open, chat_row, raises, require, same, turn_row, values_of
-from penstock.chat.store.protocol import RowChanged, UnknownChat
-from penstock.chat.store.rows import ChatChanges, ChatRow, ChatRule, Directory, Heartbeat, Share
+from penstock.chat.store.protocol import FirstEntry, RowChanged, UnknownChat
+from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, ChatRule, Directory, Heartbeat, Share
 from penstock.errors import UsageError
 
 
@@ -42,6 +42,29 @@ async def chats_are_rows(make: Open, chat: str) -> None:
         await store.create_chat(chat_row(chat))
         same("a chat that was created again", await store.read(chat), ([], 0))
         same("its turns", await store.list_turns(chat, limit=9), [])
+
+
+async def chats_begin_with_their_first_turn(make: Open, chat: str) -> None:
+    """Check that a chat and its first entry are kept together, with the files, or not at all."""
+    other = f"{chat}-other"
+    files = [(Attachment(f"{chat}-{it}", chat, "a ü", "text/plain", 1, 5, "ana", 1), b"\0" * it) for it in (1, 2)]
+    first = FirstEntry(b'{"first":1}', 7, "key", 1, files)
+    async with make() as store:
+        await store.create_chat(chat_row(chat), first)
+        for row, entry in (
+            (chat_row(chat), first),
+            (chat_row(other), FirstEntry(b"x" * (store.max_entry_bytes + 1), 7)),
+        ):
+            await raises(UsageError, store.create_chat(row, entry))
+        await raises(UnknownChat, store.get_chat(other))
+        await store.create_chat(chat_row(other), FirstEntry(b"1", 7))
+    async with make() as store:
+        same("the first entry", await store.read(chat), ([(1, 7, first.data)], 1))
+        same("the same entry again", await store.submit(chat, b"2", at=8, key="key"), (1, False))
+        same("the files", await store.list_attachments(chat), [file for file, _ in files])
+        for file, content in files:
+            same("the content of a file", await store.read_attachment(chat, file.id), content)
+        same("the first entry without a key", await store.read(other), ([(1, 7, b"1")], 1))
 
 
 async def changes_leave_other_fields(make: Open, chat: str) -> None:

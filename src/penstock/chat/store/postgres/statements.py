@@ -34,6 +34,12 @@ _ATTACHED = names(Attachment, "a")
 
 GET_CHAT = f"SELECT {_CHAT} FROM heads JOIN chats USING (key) WHERE id = %(id)s"
 
+CREATE_CHAT = "SELECT create_chat_v1(%(id)s, %(row)s::jsonb, %(again)s)"
+
+CREATE_CHAT_WITH_TURN = """SELECT create_chat_with_turn_v1(
+    %(id)s, %(row)s::jsonb, %(again)s, %(data)s, %(at)s::bigint, %(key)s, %(turn)s::bigint,
+    %(files)s::jsonb, %(contents)s::bytea[])"""
+
 LIST_CHATS = f"SELECT {_CHAT} FROM heads JOIN chats USING (key) WHERE id > %(after)s ORDER BY id LIMIT %(limit)s"
 
 # The locks make what is compared and the change one step: a statement that waits for them compares anew. Everything

@@ -28,6 +28,7 @@ from penstock.chat.store.protocol import (
     Ahead,
     Claimed,
     Conflict,
+    FirstEntry,
     LeaseLost,
     News,
     Page,
@@ -200,10 +201,7 @@ class PostgresStore:
         check_number("at", at)
         if after is not None:
             check_number("after", after)
-        if key is None:
-            key = f"once:{uuid.uuid4().hex}"  # so that a second attempt finds the entry of the first
-        else:
-            _check_text("a key", key)
+        key = _checked_key(key)
         check_entries([entry], self._max_entry_bytes)
         permit = permits.current()
         rows = await self.database.fetch(
@@ -308,18 +306,34 @@ class PostgresStore:
 
     # --- chats, turns, directories ---
 
-    async def create_chat(self, row: ChatRow) -> None:
-        """As `ChatStore.create_chat`."""
+    async def create_chat(self, row: ChatRow, first: FirstEntry | None = None) -> None:
+        """As `ChatStore.create_chat`. The job of the first turn is queued for the chat's home."""
         check_chat(row.id)
         _check_fields(asdict(row))
-        ((is_new,),) = await self.database.fetch(
-            "SELECT create_chat_v1(%(id)s, %(row)s::jsonb, %(again)s)",
-            {"id": row.id, "row": encoded(row)},
-            permit=permits.current(),
-        )
+        values: dict[str, Any] = {"id": row.id, "row": encoded(row)}
+        statement, seconds = statements.CREATE_CHAT, None
+        if first is not None:
+            statement, seconds = statements.CREATE_CHAT_WITH_TURN, LONG_SECONDS if first.files else None
+            values |= self._first_values(first)
+        ((is_new,),) = await self.database.fetch(statement, values, seconds=seconds, permit=permits.current())
         if not is_new:
             raise UsageError(f"there is a chat {row.id!r} already")
-        self._tailer.made({}, [row.id])
+        self._tailer.made({} if first is None else {row.id: 1}, [row.id])
+
+    def _first_values(self, first: FirstEntry) -> dict[str, Any]:
+        """Return the values of a statement for the first entry of a chat."""
+        check_number("at", first.at)
+        check_entries([first.data], self._max_entry_bytes)
+        for attachment, _ in first.files:
+            _check_fields(asdict(attachment))
+        return {
+            "data": first.data,
+            "at": first.at,
+            "key": _checked_key(first.key),
+            "turn": first.turn,
+            "files": msgspec.json.encode([attachment for attachment, _ in first.files]).decode(),
+            "contents": [content for _, content in first.files],
+        }
 
     async def get_chat(self, chat: str) -> ChatRow:
         """As `ChatStore.get_chat`."""
@@ -586,6 +600,18 @@ def _texts(value: object) -> Iterator[str]:
     elif isinstance(value, list | dict):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _texts(item)
+
+
+def _checked_key(key: str | None) -> str:
+    """Return the key of an entry: a new one if it has none, so that a second attempt finds the entry of the first.
+
+    Raises:
+        UsageError: it cannot be kept.
+    """
+    if key is None:
+        return f"once:{uuid.uuid4().hex}"
+    _check_text("a key", key)
+    return key
 
 
 def _check_text(what: str, text: str) -> None:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from penstock.chat.errors import Invalid
 from penstock.chat.people.rights import Right, reader_of
+from penstock.chat.service.first_turn import FirstMessage
 from penstock.chat.service.validation import depth_of
 from penstock.chat.store import permits
 from penstock.chat.store.costs import MAX_DAYS, CostGroup
@@ -20,7 +21,7 @@ from penstock.chat.web import schemas
 from penstock.chat.web.api import Api
 from penstock.chat.web.callers import depth_of_caller
 from penstock.chat.web.errors import NO_STORE
-from penstock.chat.web.handlers.parts import json_response, number_of, sees_of
+from penstock.chat.web.handlers.parts import json_response, key_of, number_of, sees_of
 from penstock.chat.web.handlers.streams import list_of
 from penstock.chat.web.security import person_of
 
@@ -72,6 +73,8 @@ async def create(api: Api, request: Request, body: schemas.NewChat) -> Response:
     """Create a chat. One that continues a conversation of a terminal is for owners: it is that of the server's user."""
     right: Right = "begin" if body.session is None else "operate"
     api.check(request, right, None)
+    person = person_of(request)
+    first = None if body.text is None else FirstMessage(body.text, key_of(request), most=person.max_runs)
     with permits.acting(api.permit(request, right, None)):
         made = await api.service.create(
             agent=body.agent,
@@ -82,11 +85,12 @@ async def create(api: Api, request: Request, body: schemas.NewChat) -> Response:
             home=body.home,
             id=body.id,
             depth=max(depth_of(body.depth), await depth_of_caller(request)),
-            person=person_of(request).name,
+            person=person.name,
             visibility=body.visibility,
             effort=body.effort,
             session=body.session,
             tree=body.tree,
+            first=first,
         )
     return json_response(made, 201, {"Location": f"/api/chats/{made.id}"})
 
