@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from penstock.config.addresses import ADDRESSES
-from penstock.config.rules import Rule, one_of
+from penstock.config.rules import Rule, one_of, whole
 
 LEVELS = ("read", "ask", "edits", "all", "own")
 """Levels of permission, as in `penstock.adapter`."""
 NETWORKS = ("none", "agent", "all")
 """Networks of runs, the smallest first, as in `penstock.run.network`."""
+MAX_TMPFS_MB = 1024 * 1024
+"""Megabytes of the largest directory in memory of a confined run."""
 RUN: dict[str, Rule] = {
     "sandbox": one_of("auto", "on", "own", "off", quote='"'),
     "allow": one_of("default", *LEVELS, quote='"'),
     "network": one_of(*NETWORKS, quote='"'),
     "network_hosts": ADDRESSES,
+    "sandbox_tmpfs": whole(1, MAX_TMPFS_MB),
 }
 
 _FREEDOM: dict[str, int] = {"read": 0, "ask": 1, "default": 1, "own": 1, "edits": 2, "all": 3}

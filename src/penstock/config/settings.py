@@ -127,6 +127,12 @@ class Config(msgspec.Struct):
         return cast(Literal["auto", "on", "own", "off"], self.settings[("run", "sandbox")].value)
 
     @property
+    def sandbox_tmpfs_bytes(self) -> int | None:
+        """Size of each directory in memory of a confined run; None if it depends on the machine's memory."""
+        found = self.settings.get(("run", "sandbox_tmpfs"))
+        return None if found is None else cast(int, found.value) * 1024 * 1024
+
+    @property
     def network(self) -> Literal["all", "agent", "none"]:
         """Network of runs whose options name none."""
         return cast(Literal["all", "agent", "none"], self.settings[("run", "network")].value)
@@ -294,7 +300,7 @@ def _forbidden(path: KeyPath, value: Any, config: Config) -> str:
         case ("history", "record") if value is not False:
             return "history.record is true; a file of the project can only set false"
         # `days` removes recordings of other directories too.
-        case ("history", "days") | ("run", "network_hosts") | ("notify",) | ("serve" | "otel", _):
+        case ("history", "days") | ("run", "network_hosts" | "sandbox_tmpfs") | ("notify",) | ("serve" | "otel", _):
             return f"{dotted(path)} is the user's alone; a file of the project cannot set it"
     return ""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import pwd
 import stat
 import subprocess
 import sys
@@ -53,9 +54,17 @@ TOOLCHAINS = (
 """Entries of the home with programs that people install there, without logins."""
 PROBE_SECONDS = 10.0
 """Seconds for the start of bubblewrap, which takes a few milliseconds."""
+SIZE_OPTION = "--size"
+"""Option of bubblewrap for the size of a directory in memory; an older one calls it unknown."""
 SOCKET_SECONDS = 10.0
 """Age of a socket that is looked for: servers are older, and it is likely that they stay."""
 INSTALL = "install it: apt install bubblewrap, dnf install bubblewrap, or pacman -S bubblewrap"
+SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/sbin", "/sys", "/usr")
+"""Directories of the system, which some accounts have as their home: what is in them is not hidden."""
+MIB = 1024 * 1024
+TMPFS_SHARE, LEAST_TMPFS, MOST_TMPFS = 8, 256 * MIB, 4096 * MIB
+"""Size of a directory in memory, unless the configuration has another one: this part of the machine's memory, within
+these bytes. A run has five or more, and without a limit each may have half of the memory."""
 INSIDE_ID = 1000
 """User and group inside for root, whom some agents reject."""
 
@@ -80,6 +89,8 @@ class View(msgspec.Struct, frozen=True):
     has_network: bool = True
     is_own: bool = False
     """Everything is as outside, but for what is hidden."""
+    tmpfs_bytes: int | None = None
+    """Size of each directory in memory; None: that of the kernel, which is half of the memory."""
 
 
 def view(
@@ -169,6 +180,7 @@ def _git(cwd: str) -> tuple[list[str], list[str]]:
 
 def arguments(view: View, *, as_root: bool) -> list[str]:
     """Return the words before the agent's command."""
+    size = [] if view.tmpfs_bytes is None else ["--size", str(view.tmpfs_bytes)]
     words = ["bwrap", "--unshare-user", "--unshare-pid", "--cap-drop", "ALL", "--die-with-parent", "--new-session"]
     if view.is_own:
         # Root may map itself in a name space of its own, as the sandboxes of agents do; it gives no right outside.
@@ -180,9 +192,11 @@ def arguments(view: View, *, as_root: bool) -> list[str]:
         words += [word for name in TEMPORARY for word in ("--unsetenv", name)]
         words += ["--uid", str(INSIDE_ID), "--gid", str(INSIDE_ID)] if as_root else []
         words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+        if size:  # bubblewrap gives /dev no limit, so that only what is mounted below it can be written
+            words += [*size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
         for path in (*EMPTY, view.home):
-            words += ["--tmpfs", path]
-    binds = [(path, ["--tmpfs", path]) for path in view.hidden]
+            words += [*size, "--tmpfs", path]
+    binds = [(path, [*size, "--tmpfs", path]) for path in view.hidden]
     binds += [(path, ["--ro-bind", "/dev/null", path]) for path in view.hidden_files]
     binds += [(path, ["--ro-bind", path, path]) for path in view.visible]
     if not view.is_own or any(_is_below(view.cwd, path) for path in view.hidden):
@@ -215,6 +229,8 @@ class ToConfine(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses that it also reaches with the network `agent`."""
     urls: tuple[str, ...] = ()
     """Addresses of its MCP servers."""
+    tmpfs_bytes: int | None = None
+    """Size of each of its directories in memory; None for a part of the machine's memory."""
 
 
 def confined(run: ToConfine, mode: Mode, *, is_asked: bool) -> Confinement:
@@ -249,10 +265,7 @@ def _in_mode(run: ToConfine, mode: Mode) -> Confinement:
         if mode == "own"
         else _view_of(run, hidden)
     )
-    words = [bwrap, *arguments(found, as_root=os.geteuid() == 0)[1:]]
-    if not has_worked(data, words):
-        _try(words, run.cwd)
-        note_worked(data, words)
+    words = _tried(bwrap, found, run, data)
     if mode != "on":
         return Confinement(mode, tuple(words))
     settings = tuple((path, pattern) for path, folder in folders for pattern in folder.settings)
@@ -267,16 +280,46 @@ def _in_mode(run: ToConfine, mode: Mode) -> Confinement:
     return Confinement(mode, tuple(words), network=run.network, reach=reach, watched=planted)
 
 
-def _try(words: list[str], cwd: str) -> None:
-    """Start a program in this confinement.
+def _tried(bwrap: str, found: View, run: ToConfine, data: str) -> list[str]:
+    """Return the words that start bubblewrap, with which it has started a program now or before.
+
+    Directories in memory have a size if this bubblewrap can limit it: 0.7.0 and later can.
 
     Raises:
         UsageError: bubblewrap cannot do it here.
     """
-    problem = _failure([*words, "/bin/true"], cwd)
-    if problem:
-        what = f"bubblewrap cannot confine a run here: {problem}"
-        raise UsageError(what, help=what_helps(is_root=os.geteuid() == 0) or "see docs/sandbox.md, or --sandbox off")
+    size = _tmpfs_bytes() if run.tmpfs_bytes is None else run.tmpfs_bytes
+    sized, unsized = (
+        [bwrap, *arguments(msgspec.structs.replace(found, tmpfs_bytes=it), as_root=os.geteuid() == 0)[1:]]
+        for it in (size, None)
+    )
+    for words in (sized, unsized):
+        if has_worked(data, words):
+            return words
+    problem, words = _failure([*sized, "/bin/true"], run.cwd), sized
+    if SIZE_OPTION in problem:
+        problem, words = _failure([*unsized, "/bin/true"], run.cwd), unsized
+    if not problem:
+        note_worked(data, words)
+        return words
+    what = f"bubblewrap cannot confine a run here: {problem}"
+    raise UsageError(what, help=what_helps(is_root=os.geteuid() == 0) or "see docs/sandbox.md, or --sandbox off")
+
+
+def _tmpfs_bytes() -> int:
+    """Return the size of a directory in memory on this machine."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(max(memory // TMPFS_SHARE, LEAST_TMPFS), MOST_TMPFS) // MIB * MIB
+
+
+def _real_home(home: str) -> list[str]:
+    """Return the home of the user by the system's own list, if `HOME` names another directory; [] if it is the same."""
+    try:
+        found = os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:  # a user without an entry, as in some containers
+        return []
+    is_of_system = found == "/" or any(_is_below(found, place) for place in SYSTEM)
+    return [] if is_of_system or not os.path.isdir(found) or found == os.path.realpath(home) else [found]
 
 
 def _kept_folders(run: ToConfine) -> list[tuple[str, StateFolder]]:
@@ -293,15 +336,18 @@ def _view_of(run: ToConfine, hidden: Iterable[str]) -> View:
         known = ", ".join(name for name, entry in AGENTS.items() if entry.state)
         raise UsageError(f"{run.agent} cannot be confined: its directories are unknown", expected=f"one of {known}")
     home = env.get("HOME") or os.path.expanduser("~")
+    real = _real_home(home)
     state, settings = _state(folders, env, home, cwd)
-    view(cwd, home, state=state)  # before a directory is made
+    for place in (home, *real):
+        view(cwd, place, state=state)  # before a directory is made
     apart = [(it, os.path.realpath(_place(it, env, home, cwd))) for it in folders if it.writes == "apart"]
     for path in (*state, *_missing_folders(folders, env, home, cwd), *(path for _, path in apart)):
         os.makedirs(path, mode=0o700, exist_ok=True)
     state, settings = _state(folders, env, home, cwd)
     around = run.surroundings
     places = [os.path.realpath(path) for path in (cwd, *around.writable)]
-    seen = (*_programs(run.program, env), *_toolchains(home), *run.files, os.path.realpath("/etc/resolv.conf"))
+    toolchains = [path for place in (home, *real) for path in _toolchains(place)]
+    seen = (*_programs(run.program, env), *toolchains, *run.files, os.path.realpath("/etc/resolv.conf"))
     visible = [path for path in seen if not any(_is_below(os.path.realpath(path), place) for place in places)]
     separate = _separate(run)
     return view(
@@ -310,7 +356,7 @@ def _view_of(run: ToConfine, hidden: Iterable[str]) -> View:
         visible=[*visible, *around.read_only],
         state=state,
         settings=settings,
-        hidden=[*hidden, *around.covered],
+        hidden=[*hidden, *around.covered, *real],
         sockets=_sockets(),
         more=around.writable,
         caches=[*_caches(separate, home), *_apart(separate, run.agent, apart)],

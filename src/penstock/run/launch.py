@@ -176,6 +176,7 @@ def _confinement(
         surroundings=spec.surroundings,
         network=network,
         hosts=(*config.network_hosts, *spec.network_hosts),
+        tmpfs_bytes=config.sandbox_tmpfs_bytes,
         urls=tuple(server.url for server in request.mcp_config.servers) if request.mcp_config is not None else (),
     )
     return confined(run, mode, is_asked=sandbox != "auto" or network != "all")
