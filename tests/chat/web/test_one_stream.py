@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import socket
 import threading
@@ -185,6 +186,9 @@ def test_after_a_restore_who_was_ahead_is_told(tmp_path: Path, page: Path) -> No
         numbers = {**several.query, "at": ""}
         with gateway.client() as client, client.stream("GET", "/api/events", params=numbers) as answer:
             assert "snapshot" not in next(answer.iter_text()), "a number alone does not tell"
+        last = f"{before}-{several.times[chat]}"
+        for asked in ({"params": {"after": last}}, {"headers": {"Last-Event-ID": last}}):
+            assert "event: snapshot" in first_of(gateway, f"/api/chats/{chat}/events", **asked)
         follow(gateway, several, until=lambda it: it.viewers[chat].snapshots == 2)
         follow(gateway, several, until=lambda it: it.viewers[chat].after == number)
         whole = _whole(gateway, [chat, other])
@@ -193,6 +197,41 @@ def test_after_a_restore_who_was_ahead_is_told(tmp_path: Path, page: Path) -> No
         assert several.viewers[other].snapshots == 1, "a chat that was not ahead goes on"
     finally:
         gateway.close()
+
+
+def first_of(gateway: Gateway, path: str, **asked: Any) -> str:
+    """The beginning of a stream, up to its first number."""
+    with gateway.client() as client, client.stream("GET", path, **asked) as answer:
+        assert answer.status_code == 200
+        text, pieces = "", answer.iter_text()
+        while not re.search(r"^id: .+\n", text, re.MULTILINE):
+            text += next(pieces)
+    return text
+
+
+def test_numbers_of_one_stream_have_times_if_they_are_asked_for(shared: Gateway) -> None:
+    """The stream goes on after such a number as after the number alone, and keeps to its form; other ids are none."""
+    chat = shared.chat()
+    shared.append(chat, rows_of("text"))
+    path = f"/api/chats/{chat}/events"
+    number, time = _numbers(first_of(shared, path, params={"times": "1"}))[-1]
+    assert time != ""
+    assert _numbers(first_of(shared, path))[-1] == (number, "")
+    known = f"{int(number) - 1}"
+    at = {entry.number: entry.at for entry in shared.call(shared.store.read(chat)).entries}
+    for last, is_new in (
+        (f"{known}-{at[int(known)]}", False),
+        (f"{known}-7", True),
+        (f"{known}-", True),
+        ("1-2-3", True),
+    ):
+        text = first_of(shared, path, headers={"Last-Event-ID": last})
+        assert ("event: snapshot" in text) == is_new, last
+        assert (_numbers(text)[-1] == (number, time)) == bool(re.fullmatch(r"\d+-\d+", last)), last
+
+
+def _numbers(text: str) -> list[tuple[str, str]]:
+    return re.findall(r"^id: (\d+)-?(\d*)$", text, re.MULTILINE)
 
 
 def test_times_that_are_none(shared: Gateway) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -37,6 +38,9 @@ LINGER_SECONDS = 15.0
 
 MAX_KEPT = 32
 """Number of encoded steps that are kept for other clients. Most clients of a chat have seen the same."""
+
+_ID = re.compile(rb"^id: ([0-9]+)$", re.MULTILINE)
+"""Pattern of the line with the number of an event: JSON has no line ends."""
 
 _encoder = msgspec.json.Encoder()
 _log = logging.getLogger("penstock.gateway")
@@ -424,6 +428,17 @@ def encode(missed: Sequence[tuple[int, StreamFrame]], time_of: Callable[[int], i
         parts.append((covers, None if covers is None else time_of(covers), escaped(_encoder.encode(frame))))
         data.append(_block(frame, parts[-1][2]))
     return Step(b"".join(data), len(missed), tuple(parts))
+
+
+def with_times(step: Step) -> Step:
+    """Return the same frames; each number in an `id` is followed by the time of its entry, as far as it is known."""
+    times = {number: at for number, at, _ in step.parts if at is not None}
+
+    def timed(found: re.Match[bytes]) -> bytes:
+        at = times.get(int(found[1]))
+        return found[0] if at is None else b"%b-%d" % (found[0], at)
+
+    return step._replace(data=_ID.sub(timed, step.data))
 
 
 def event(frame: StreamFrame) -> bytes:

@@ -51,6 +51,7 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "with": ("The id of a chat that the first page has too", TEXT),
     "after": ("The number of the last frame that was seen; Last-Event-ID takes precedence", TEXT),
     "chats": ("Names with commas: `list`, a chat, or `runs/` and a document or loop; `:` and a number to return", TEXT),
+    "times": ("1: each `id` has the time of its entry, by which a restore of the store is noticed", TEXT),
     "at": ("Times of these numbers, with commas, as frames have them: after a restore, others have the numbers", TEXT),
     "redo": ("1: to make the changes again", {**TEXT, "enum": ["0", "1"], "default": "0"}),
     "delta": ("1: `assistant` frames have `delta` and `offset`", {**TEXT, "enum": ["0", "1"], "default": "0"}),

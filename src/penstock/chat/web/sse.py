@@ -27,6 +27,7 @@ from penstock.chat.web.broadcast import (
     Watches,
     placed,
     store_event,
+    with_times,
 )
 from penstock.errors import TransportError
 
@@ -89,6 +90,8 @@ class FollowedLog(NamedTuple):
     """True if it does not exist, or its client may not see it."""
     at: int | None = None
     """Time of the entry `after`, by which it is known to be the one that the client has seen; None: it is."""
+    is_timed: bool = False
+    """True if each `id` has the time of its entry, in a stream of one chat."""
 
 
 class StreamPlace:
@@ -123,7 +126,7 @@ class StreamPlace:
         self.at = self.watch.time_of(self.cursor)
         if self.is_named and step.data:
             return Step(placed(self._index, self.followed.name, step.parts), step.frames)
-        return step
+        return with_times(step) if self.followed.is_timed else step
 
     def end(self, kind: type[frames.Deleted | frames.Missing | frames.Goodbye]) -> bytes:
         """Mark it as ended, and return the frame that says so; a stream of one chat has only `Deleted`."""

@@ -33,6 +33,10 @@ LIST = "list"
 FOLLOWED = re.compile(r"(?P<name>list|(?:runs/)?[A-Za-z0-9][A-Za-z0-9_-]{0,63})(?::(?P<after>[0-9]{1,18}))?")
 """Pattern of what a stream follows: the list, a chat, a document or a loop; and the last number that is known."""
 
+LAST_ID = re.compile(r"(?P<after>[0-9]{1,18})(?:-(?P<at>[0-9]{1,18}))?")
+"""Pattern of the last `id` that a client of one stream knows: a number, and the time of its entry if it asked for that.
+"""
+
 MAX_FOLLOWED = 100
 """Maximum number of chats of one stream: more than a browser shows. Each is held in memory while it is followed."""
 
@@ -110,11 +114,12 @@ def _stream(
 ) -> ASGIApp:
     if request.method == "HEAD":
         return StreamHeaders()
-    last = request.headers.get("last-event-id") or request.query_params.get("after") or ""
-    after = int(last) if NUMBER.fullmatch(last) else None  # a number that was never assigned leads to a snapshot
+    last = LAST_ID.fullmatch(request.headers.get("last-event-id") or request.query_params.get("after") or "")
+    after, at = (None, None) if last is None else (int(last["after"]), last["at"])  # no number leads to a snapshot
+    is_timed = at is not None or request.query_params.get("times") == "1"
     return EventStream(
         api.watches,
-        [FollowedLog(name, after, log)],
+        [FollowedLog(name, after, log, at=None if at is None else int(at), is_timed=is_timed)],
         deltas=request.query_params.get("delta") == "1",
         ping=api.ping,
         patience=api.patience,
