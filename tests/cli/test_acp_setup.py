@@ -70,15 +70,22 @@ def test_which_are_logged_in(home: Path, capfd: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.slow
 def test_a_person_logs_in(home: Path) -> None:
-    """In a terminal the agent's own login is run there, and afterwards it is logged in."""
-    install(home, claude=CLAUDE, codex=CODEX)
+    """In a terminal the agent's own login is run there, and afterwards it is logged in. Ctrl-C ends the login alone."""
+    install(home, claude=CLAUDE, codex=CODEX, gemini="#!/bin/sh\necho waits\nexec sleep 3600\n")
+    install(home, qwen="no program")
     env = {name: os.environ[name] for name in ("PATH", "HOME", "XDG_CONFIG_HOME", "PYTHONPATH") if name in os.environ}
     command = f"{sys.executable} -m penstock acp --setup; echo status $?; exec cat"
-    screen = Screen(command, {**env, "LANG": "C.UTF-8"}, home)
+    screen = Screen(command, {**env, "LANG": "C.UTF-8"}, home, rows=60)
     try:
         screen.shows("Log in with which agent?")
         screen.type("nobody", "Enter")
         screen.shows("there is no agent 'nobody' here")
+        screen.type("gemini", "Enter")
+        screen.shows("waits")
+        screen.type("C-c")
+        until(lambda: screen.text.count("Log in with which agent?") == 3)
+        screen.type("qwen", "Enter")
+        screen.shows("qwen cannot be started: ")
         screen.type("claude", "Enter")
         screen.type("abc", "Enter")
         screen.shows("welcome, abc")

@@ -60,7 +60,7 @@ def setup(config: Config) -> int:
         chosen = _choose(agents)
         if chosen is None:
             break
-        subprocess.run(chosen.command, check=False)
+        _log_in(chosen)
     return 1 if all(state is False for state in states) else 0
 
 
@@ -103,6 +103,17 @@ def as_text(agents: Sequence[InstalledAgent], states: Sequence[bool | None]) -> 
         login = "" if state else f"  log in: {shlex.join(agent.words)}"
         lines.append(f"{agent.name:{width}}  {words[state]:13}{login}".rstrip())
     return "\n".join(lines) + "\n"
+
+
+def _log_in(agent: InstalledAgent) -> None:
+    """Run the login of an agent in this terminal. Ctrl-C ends the login alone."""
+    try:
+        subprocess.run(agent.command, check=False)
+    except KeyboardInterrupt:
+        say("\n")
+    except OSError as error:
+        say(f"{agent.program} cannot be started: {error.strerror}\n")
+    say("\n")
 
 
 def _choose(agents: Sequence[InstalledAgent]) -> InstalledAgent | None:

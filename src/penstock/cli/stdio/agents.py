@@ -21,6 +21,10 @@ CAREFUL = ("read", "ask")
 """Levels that a client can choose; a higher one is given by a person on the page."""
 
 
+INSTALLED = 'one that is installed; "penstock agents" lists them'
+"""What is expected in place of an agent if there is none."""
+
+
 def agent_of(agents: Sequence[AgentView], name: str) -> AgentView:
     """Return an agent that can be asked.
 
@@ -29,11 +33,12 @@ def agent_of(agents: Sequence[AgentView], name: str) -> AgentView:
     """
     found = next((agent for agent in agents if agent.name == name), None)
     names = ", ".join(agent.name for agent in agents if agent.available)
+    expected = f"one of {names}" if names else INSTALLED
     if found is None:
-        raise RpcError(INVALID_PARAMS, f"there is no agent {name[:100]!r}; expected one of {names}")
+        raise RpcError(INVALID_PARAMS, f"there is no agent {name[:100]!r}; expected {expected}")
     if not found.available:
         why = found.reason or f"it is not installed{f' ({found.install})' if found.install else ''}"
-        raise RpcError(INVALID_PARAMS, f"{found.name} cannot be used: {why}; expected one of {names}")
+        raise RpcError(INVALID_PARAMS, f"{found.name} cannot be used: {why}; expected {expected}")
     return found
 
 
