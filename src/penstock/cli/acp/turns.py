@@ -357,8 +357,9 @@ class SessionTurns:
         if end is None:
             return
         text = failure_text(end) or (end.reason or "stopped" if end.outcome == "cancelled" else None)
-        if text is not None:
-            self._say(session, f"[{text}]", f"t{end.turn}.end")
+        if text is not None:  # many clients join the messages of a turn
+            space = "\n\n" if end.message.strip() else ""
+            self._say(session, f"{space}[{text}]", f"t{end.turn}.end")
 
     def _say(self, session: Session, text: str, message: str) -> None:
         content = {"type": "text", "text": text}
