@@ -22,6 +22,8 @@ from waiting import until
 
 from penstock.cli.mcp import tasks, tools
 from penstock.cli.mcp.calls import Call
+from penstock.cli.stdio.agents import agent_of
+from penstock.cli.stdio.peer import RpcError
 from penstock.run.locks import holder
 
 if TYPE_CHECKING:
@@ -317,6 +319,12 @@ def test_a_call_that_is_given_up_is_heard_of_at_once() -> None:
     waiting.join()
 
 
+def test_no_agent_is_there() -> None:
+    """The error says what to do, and does not end in the middle of a sentence."""
+    with pytest.raises(RpcError, match=r'expected one that is installed; "penstock agents" lists them$'):
+        agent_of([], "claude")
+
+
 @pytest.mark.slow
 def test_a_question_is_never_answered_by_a_program(client: Callable[..., Client]) -> None:
     """Where there is no page, it is rejected, and the agent goes on without."""
@@ -500,12 +508,16 @@ def test_a_task_that_fails(client: Callable[..., Client], version: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_client_of_a_task_leaves(folder: Path) -> None:
-    """Nobody can ask for the task any more, so its turn is stopped."""
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_the_client_of_a_task_leaves(folder: Path, is_killed: bool) -> None:
+    """Nobody can ask for the task any more, so its turn is stopped, also if there was no time to do so."""
     one = Client(folder, "--trust", "--agent=held")
     id = begun(one)
     until(lambda: task_of(one, id).get("statusMessage"))
-    assert one.leave() == 0
+    if is_killed:
+        assert one.end(signal.SIGKILL) == -signal.SIGKILL
+    else:
+        assert one.leave() == 0
     until(lambda: [*states(folder).values()] == ["idle"])
 
 

@@ -9,6 +9,7 @@ import json
 import logging
 import random
 import socket
+import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 from effort import SOAK
 from odd_requests import AGUI, OPENAI, UI, check_answer, check_end, door_of, odd_request
-from served import AGENTS, Gateway, held_and_asking
+from served import AGENTS, SECONDS, Gateway, held_and_asking
 from waiting import until
 
 from penstock.chat.web import agui_api, foreign_turns
@@ -108,3 +109,36 @@ def test_the_same_request_at_once_is_one_turn(
     (turns,) = all_turns(gateway).values()
     assert [turn["outcome"] for turn in turns] == ["ok"]
     assert answers == ["1"] * 4
+
+
+CUTS = [0, 1, 15, 60, 150, 300, 600, 900, 1500, 2500, 4000] if SOAK else [0, 150, 900]
+"""Bytes of an answer after which a client is gone."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_reset", [False, True], ids=["closed", "reset"])
+@pytest.mark.parametrize("address", ONCE)
+def test_a_request_whose_answer_was_cut(gateway: Gateway, tmp_path: Path, address: str, is_reset: bool) -> None:
+    """The same request again gets the whole answer, of the same turn, and nobody is left who follows it."""
+    (tmp_path / "go").touch()
+    body, headers = ONCE[address]
+    for count, after in enumerate(CUTS):
+        name = f"{is_reset}-{count}"
+        sent = {**body, **({"id": name} if "id" in body else {}), **({"threadId": name} if "threadId" in body else {})}
+        more = dict.fromkeys(headers, name)
+        data = json.dumps(sent).encode()
+        bearer = {**gateway.bearer, **more, "Host": f"127.0.0.1:{gateway.port}", "Content-Type": "application/json"}
+        head = "".join(f"{key}: {value}\r\n" for key, value in bearer.items())
+        with socket.create_connection(("127.0.0.1", gateway.port), SECONDS) as one:
+            one.sendall(f"POST {address} HTTP/1.1\r\n{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
+            while after > 0 and (read := one.recv(after)):
+                after -= len(read)
+            if is_reset:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with gateway.client(**more) as client:
+            answer = client.post(address, json=sent)
+        assert answer.status_code == 200, answer.text
+        check_end("/" + address.split("/")[1], answer)
+    found = all_turns(gateway)
+    assert [[turn["outcome"] for turn in turns] for turns in found.values()] == [["ok"]] * len(CUTS)
+    until(lambda: not any(gateway.watches.clients(chat) for chat in found), "nobody follows them")
