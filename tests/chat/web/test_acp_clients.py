@@ -24,6 +24,7 @@ from serve_process import Serve
 from served import AGENTS, RECORDINGS, TESTS, held_and_asking
 from waiting import until
 
+from penstock.cli.serve.client import ServerClient, ServerOptions
 from penstock.cli.serve.serving import find
 from penstock.errors import UsageError
 from penstock.run.locks import holder
@@ -281,6 +282,40 @@ def test_the_official_client_for_javascript(machine: Machine) -> None:
     assert found["text"] == found["loaded"] == REPLY
     assert found["title"] == "Hello"
     assert found["pictures"] == [b64encode(png()).decode()]
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm")
+def test_two_official_clients_and_the_page(machine: Machine) -> None:
+    """While a turn runs for the client for Python, that for JavaScript and the page open it; all get its reply."""
+    editor = Editor()
+
+    async def work(conn: Any, process: Any) -> None:
+        made = await conn.new_session(cwd=str(machine.root), mcp_servers=[])
+        prompt = conn.prompt(session_id=made.session_id, prompt=[helpers.text_block("Hello")])
+        asking = asyncio.create_task(prompt)
+        await asyncio.to_thread(until, lambda: any(it.session_update == "tool_call" for it in editor.updates))
+        words = [str(PROGRAM.with_name("acp_watching_client.mjs")), str(installed(PACKAGE)), str(machine.root)]
+        watching = await asyncio.create_subprocess_exec(
+            "node", *words, made.session_id, *machine.words("held"), stdout=subprocess.PIPE, env=machine.env
+        )
+        assert watching.stdout is not None
+        assert await watching.stdout.readline() == b"loaded\n"
+        assert turn_of(machine, made.session_id)["state"] != "completed"
+        machine.go.touch()
+        assert (await asking).stop_reason == "end_turn"
+        seen = json.loads(await watching.stdout.readline())
+        assert await watching.wait() == 0
+        shown = await asyncio.to_thread(until, lambda: turn_of(machine, made.session_id).get("message"))
+        assert seen == shown == editor.text() == REPLY
+
+    machine.run(editor, "held", work)
+
+
+def turn_of(machine: Machine, chat: str) -> dict[str, Any]:
+    """The only turn of a chat, as the hidden server has it for the page."""
+    asked = ServerClient(ServerOptions(data=machine.data, token_file=None, server=None))
+    [turn] = asked.ask("GET", f"/api/chats/{chat}/turns", dict[str, Any])["turns"]
+    return dict(turn)
 
 
 CHOOSER = f"""
