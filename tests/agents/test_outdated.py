@@ -25,15 +25,18 @@ def test_nothing_is_newer() -> None:
 
 
 def test_what_is_newer_is_named() -> None:
-    """A newer version is a line with both versions, and the status is 1."""
-    status, lines = outdated.report(lambda package: "999.0.1")
+    """A newer version is a line with both versions, and the status is 1, unless it cannot be installed."""
+    status, lines = outdated.report(lambda package: "999.0.1", lambda package, version: False)
+    assert status == 0
+    assert any("999.0.1, which needs packages" in line for line in lines)
+    status, lines = outdated.report(lambda package: "999.0.1", lambda package, version: True)
     assert status == 1
     assert any(line.startswith("@anthropic-ai/claude-code: tests run ") and "999.0.1" in line for line in lines)
 
 
 def test_a_registry_that_does_not_answer() -> None:
     """It is a failure of its own, whatever the others said."""
-    status, lines = outdated.report(lambda package: None if "codex" in package else "999")
+    status, lines = outdated.report(lambda package: None if "codex" in package else "999", lambda *_: True)
     assert status == 2
     assert "@openai/codex: the registry could not be asked" in lines
 

@@ -115,12 +115,12 @@ def install(package: Package) -> None:
 
 
 def _pip(package: Package, folder: Path) -> None:
-    _run(package, [_python(package), "-m", "venv", str(folder)])
+    _run(package, [python_for(package), "-m", "venv", str(folder)])
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     _run(package, [*pip, f"{package.package}=={package.version}"])
 
 
-def _python(package: Package) -> str:
+def python_for(package: Package) -> str:
     """Return a Python that PyPI's agents run on: this one, one in PATH, or one of pyenv.
 
     Raises:
