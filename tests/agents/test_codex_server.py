@@ -12,7 +12,7 @@ from penstock import events as ev
 from penstock import updates as up
 from penstock.adapter import Dialogue, Level, Request, Startable, not_taken
 from penstock.agents import registry
-from penstock.agents.codex.server import NO_SUCH_METHOD, CodexServer
+from penstock.agents.codex.server import NO_SUCH_METHOD, ON_FAILURE, CodexServer
 from penstock.core.questions import allowed, ordered, resolve
 from penstock.errors import UsageError
 from penstock.events import (
@@ -178,7 +178,7 @@ def test_the_turn_is_asked_for_in_our_thread_with_the_whole_prompt() -> None:
     [
         ("own", {}),
         ("read", {"sandbox": "read-only", "approvalPolicy": "never"}),
-        ("ask", {"sandbox": "read-only", "approvalPolicy": "on-request"}),
+        ("ask", {"sandbox": "read-only", "approvalPolicy": ON_FAILURE}),
         ("edits", {"sandbox": "workspace-write", "approvalPolicy": "on-request"}),
         ("all", {"sandbox": "danger-full-access", "approvalPolicy": "never"}),
     ],
@@ -201,7 +201,7 @@ UNUSED = {"id": "unused", "ephemeral": True, "model": "m"}
     ("allow", "expected"),
     [
         ("own", {"sandbox": "workspace-write", "approvalPolicy": "untrusted"}),
-        ("ask", {"sandbox": "read-only", "approvalPolicy": "on-request"}),
+        ("ask", {"sandbox": "read-only", "approvalPolicy": ON_FAILURE}),
         ("edits", {"sandbox": "workspace-write", "approvalPolicy": "on-request"}),
         ("all", {"sandbox": "danger-full-access", "approvalPolicy": "never"}),
     ],
@@ -231,6 +231,22 @@ def test_a_conversation_goes_on_with_the_permissions_of_its_new_run(
     [start] = dialogue.read({"id": number, "result": {"thread": {"id": "new"}}})
     assert start == up.RunStart(session_id="new")
     assert [message["method"] for message in spoken(dialogue)] == ["turn/start"]
+
+
+@pytest.mark.parametrize("session", [None, "s"])
+def test_an_older_codex_asks_only_if_the_model_wants_it(session: str | None) -> None:
+    """It rejects the policy that asks after a failure; the thread is begun with the other one. Twice is an error."""
+    dialogue = CodexServer(Request(prompt="x", session_id=session, allow="ask"))
+    [first] = spoken(dialogue)
+    assert first["params"]["capabilities"] == {"experimentalApi": True}
+    dialogue.read({"id": 0, "result": {}})
+    spoken(dialogue)
+    reason = "Invalid request: unknown variant `granular`, expected one of `untrusted`"
+    error = {"code": -32600, "message": reason}
+    assert dialogue.read({"id": 1, "error": error}) == ()
+    [again] = spoken(dialogue)
+    assert (again["params"]["sandbox"], again["params"]["approvalPolicy"]) == ("read-only", "on-request")
+    assert dialogue.read({"id": 2, "error": error}) == (up.Result(is_error=True, reason=reason),)
 
 
 def test_settings_that_cannot_be_read_permit_to_read_only() -> None:

@@ -65,10 +65,21 @@ from penstock.updates import (
 NO_SUCH_METHOD = -32601
 """JSON-RPC's error code for an unknown method. Without an answer the turn would wait for ever."""
 
-_ALLOWED: dict[str, dict[str, str]] = {
+ON_REQUEST = "on-request"
+"""Approval policy with which codex asks if the model wants more than the sandbox allows; else the command fails."""
+ON_FAILURE = {
+    "granular": dict.fromkeys(
+        ("mcp_elicitations", "request_permissions", "rules", "sandbox_approval", "skill_approval"), True
+    )
+}
+"""Approval policy with which codex asks for the same, and after a command has failed in the sandbox."""
+
+_ALLOWED: dict[str, dict[str, Any]] = {
     "read": {"sandbox": "read-only", "approvalPolicy": "never"},
-    "ask": {"sandbox": "read-only", "approvalPolicy": "on-request"},
-    "edits": {"sandbox": "workspace-write", "approvalPolicy": "on-request"},
+    "ask": {"sandbox": "read-only", "approvalPolicy": ON_FAILURE},
+    # A command may also fail for a reason of its own, whose output codex drops if the question is rejected: an agent
+    # that works on its own needs that output.
+    "edits": {"sandbox": "workspace-write", "approvalPolicy": ON_REQUEST},
     "own": {},  # the user's settings; codex's own are a read-only sandbox, and to ask for more
     "all": {"sandbox": "danger-full-access", "approvalPolicy": "never"},
 }
@@ -100,6 +111,7 @@ class CodexServer:
         self._unused: dict[str, RunStart] = {}  # threads of one run only, without a turn so far
         self._turns: dict[str, str] = {}  # the turn of each thread
         self._cancelling = False
+        self._is_older = False  # this version does not know the policy `ON_FAILURE`
         self._lanes: dict[str, str] = {}  # of the threads of sub-agents
         self._spawning: dict[str, None] = {}  # calls whose sub-agent is still unknown
         self._writing = Writing()
@@ -112,7 +124,10 @@ class CodexServer:
         self._questions: dict[str, PendingQuestion] = {}
         self._meanings: dict[int | str, list[tuple[PendingQuestion, Any]]] = {}
         self._steers = Steers()
-        self._send_request("initialize", clientInfo={"name": "penstock", "title": "Penstock", "version": __version__})
+        # Without this ability codex rejects the policy, also as that of the user's settings in a later run.
+        abilities = {"capabilities": {"experimentalApi": True}} if request and _may_ask(request) else {}
+        client = {"name": "penstock", "title": "Penstock", "version": __version__}
+        self._send_request("initialize", clientInfo=client, **abilities)
 
     @staticmethod
     def command(request: Request) -> Command:
@@ -165,6 +180,8 @@ class CodexServer:
     def _open(self, request: Request, settings: dict[str, Any]) -> None:
         """Ask for our thread, with these permissions of the user where the request has none."""
         params: dict[str, Any] = {**settings, **_ALLOWED[request.allow]}
+        if self._is_older and params.get("approvalPolicy") == ON_FAILURE:
+            params["approvalPolicy"] = ON_REQUEST
         if request.model is not None:
             params["model"] = request.model
         if request.system_prompt is not None:
@@ -260,6 +277,10 @@ class CodexServer:
         if event.get("error") is not None:
             error = event["error"]
             reason = inner_message(text_of(as_dict(error).get("message")) or text_of(error))
+            if "granular" in reason and self._request is not None and not self._is_older:
+                self._is_older = True
+                self._open(self._request, {})
+                return ()
             if self._turns.get(self._thread or "") is None and not self.over:
                 self.over = True  # there is no turn, and there will be none
                 return (Result(is_error=True, reason=reason or "codex did not begin"),)
@@ -503,6 +524,11 @@ _NOTIFICATIONS: dict[str, Callable[[CodexServer, dict[str, Any]], Sequence[Updat
     "account/rateLimits/updated": CodexServer._limits_updated,
     "serverRequest/resolved": CodexServer._resolved,
 }
+
+
+def _may_ask(request: Request) -> bool:
+    """Return whether the policy of a run may be `ON_FAILURE`."""
+    return request.allow == "ask" or (request.allow == "own" and request.session_id is not None)
 
 
 def _text_of_user(item: dict[str, Any]) -> str:
