@@ -180,16 +180,42 @@ MOVED: dict[str, list[str]] = {
     "goose/thinking": ["message.content.thinking", "message.content.text"],
     "goose/edit": ["message.content.toolResult.value.isError"],
     "kimi/tools": ["content"],
+    "opencode/toolerror": ["part.state", "part.state.status", "part.state.metadata"],
+    "opencode-server/tools": ["event.properties.part.state", "event.properties.part.state.status"],
+    "pi/toolerror": ["isError"],
+    "copilot/toolerror": ["data.shellExecution", "data.shellExecution.exitCode"],
+    "acp/codex-tools": ["params.update.status"],
+    "acp/gemini-thinktools": ["params.update.status"],
 }
 """Fields of recordings without which a text, a thought, a call or the failure of a call cannot be read."""
 
+OUTPUTS = {
+    "claude/tools": ["message.content.content"],
+    "qwen/tools": ["message.content.content"],
+    "opencode/tools": ["part.state.output"],
+    "pi/tools": ["result", "result.content"],
+    "copilot/tools": ["data.result"],
+    "droid/tools": ["value"],
+    "cline/tools": ["event.output"],
+    "goose/tools": ["message.content.toolResult", "message.content.toolResult.value.content"],
+}
+"""The same with the output of calls."""
+
 
 @pytest.mark.parametrize("is_null", [False, True])
-@pytest.mark.parametrize(("name", "path"), [(name, path) for name, paths in MOVED.items() for path in paths])
+@pytest.mark.parametrize(
+    ("name", "path"), [(name, path) for table in (MOVED, OUTPUTS) for name, paths in table.items() for path in paths]
+)
 def test_a_field_that_has_the_content_is_not_missed_silently(name: str, path: str, is_null: bool) -> None:
     """Its line is read without it, and the run warns."""
     _, health = changed(name, partial(moved, path, is_null=is_null))
     assert health.warnings
+
+
+def test_an_exit_status_that_is_missing_is_not_that_of_a_killed_command() -> None:
+    """The latter is null in opencode's metadata, and no sign of anything lost."""
+    assert changed("opencode/toolerror", partial(moved, "part.state.metadata.exit"))[1].misfits
+    assert not changed("opencode/toolerror", partial(moved, "part.state.metadata.exit", is_null=True))[1].misfits
 
 
 @pytest.mark.parametrize(("tokens", "losses"), [(0, 0), (5, 1)])

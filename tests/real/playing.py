@@ -89,6 +89,8 @@ def play(at: Bench, prompt: str, *, heed: Callable[[Run, Event], None] | None = 
     is_interrupted = str(at.target) in SPEAKS_WHEN_INTERRUPTED and run.result.outcome != "ok"
     counts = (health.parse_errors, 0 if is_interrupted else health.lenient_lines, health.adapter_errors)
     assert counts == (0, 0, 0), (health.warnings, [event for event in events if isinstance(event, Malformed)])
+    if run.result.outcome == "ok":
+        assert (health.misfits, health.losses) == ({}, []), (health.misfits, health.losses)
     assert left(run.mark) == []
     return Played(events, run.result, at.server.requests[before:], run)
 

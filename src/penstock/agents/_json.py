@@ -175,6 +175,13 @@ def id_of(value: Any, holder: str) -> str:
     return ""
 
 
+def output_of(value: Any) -> Any:
+    """Return the output in a result that has one in each recording, also if it is empty; noted if it is missing."""
+    if value is None:
+        note("a result without its output")
+    return value
+
+
 def as_bool(value: Any) -> bool | None:
     """Return a true or a false, or None. Any other value is a misfit."""
     if isinstance(value, bool):

@@ -18,6 +18,7 @@ from penstock.agents._json import (
     media_label,
     name_of,
     object_of,
+    output_of,
     plan_items,
     text_of,
     text_or,
@@ -438,7 +439,7 @@ def _tool_result(
     block: dict[str, Any], details: dict[str, Any], lane: str | None, exit_line: re.Pattern[str]
 ) -> ToolReturn:
     failed = as_bool(block.get("is_error")) is True
-    text = _unframed(text_of(block.get("content")), failed, details)
+    text = _unframed(text_of(output_of(block.get("content"))), failed, details)
     text, exit_code = split_status(text, exit_line) if failed else (text, None)
     return ToolReturn(
         id_of(block.get("tool_use_id"), "a result"),

@@ -270,7 +270,7 @@ class Acp:
             cost = self._updates.cost if self._cost_counts else None
             if not self._updates.quirks.sums_usage:
                 result = {**result, "usage": None}
-            yield from self._updates.settle()
+            yield from self._updates.settle(is_whole=result.get("stopReason") == "end_turn")
             wanted = self._request is None or self._cancelling or self._rejected
             error, own = self._updates.error, self._updates.turns > 0
             yield from ended(result, self._session_id, error, cost, may_be_cancelled=wanted, of_models=own)

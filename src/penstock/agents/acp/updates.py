@@ -388,9 +388,13 @@ class SessionUpdates:
         """Note that a person rejected the call."""
         self._calls.reject(call)
 
-    def settle(self) -> list[Update]:
-        """Return the updates that are left when the turn is over."""
-        return self._calls.settle()
+    def settle(self, *, is_whole: bool) -> list[Update]:
+        """Return the updates that are left when the turn is over. `is_whole`: the agent ended it, and nobody else."""
+        left = self._calls.settle()
+        for call in self._calls.open() if is_whole else ():
+            if not call.emitted:  # it was announced, and no status says that it ran
+                note("a call without a status")
+        return left
 
 
 def _replaces_an_answer(update: dict[str, Any]) -> bool:

@@ -24,6 +24,7 @@ from penstock.agents._json import (
     id_of,
     inner_message,
     object_of,
+    output_of,
     text_of,
     text_or,
     words_of,
@@ -350,7 +351,8 @@ def _tool_return(event: Inner, lane: str | None) -> ToolReturn:
     failed = bool(event.error)
     exit_code = None
     texts = []
-    for entry in event.output if isinstance(event.output, list) else [event.output]:
+    output = event.output if event.error else output_of(event.output)
+    for entry in output if isinstance(output, list) else [output]:
         if not isinstance(entry, dict) or not ("result" in entry or "error" in entry):
             texts.append(text_of(entry))
             continue

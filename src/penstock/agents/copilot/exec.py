@@ -25,6 +25,7 @@ from penstock.agents._json import (
     as_list,
     name_of,
     object_of,
+    output_of,
     plan_items,
     text_of,
     text_or,
@@ -32,6 +33,7 @@ from penstock.agents._json import (
 )
 from penstock.agents._unknown import unknown
 from penstock.core import diffs
+from penstock.core.misfits import note
 from penstock.events import AnsweredBy, Ask, Cause, Change, ChangeKind, Level, NoticeCode, Option
 from penstock.updates import (
     Answer,
@@ -349,9 +351,12 @@ def _work(kind: str, data: dict[str, Any], lane: str | None) -> Iterator[Update]
         yield _call(data, data.get("toolName"), lane)
     elif kind == "tool.execution_complete":
         exit_code = as_int(object_of(data.get("shellExecution")).get("exitCode"))
-        text = text_of(as_dict(data.get("result")).get("content")) or text_of(data.get("error"))
+        error = text_of(data.get("error"))
+        text = text_of(as_dict(data.get("result")).get("content")) or error or text_of(output_of(data.get("result")))
         if exit_code is not None:
             text, _ = split_status(text, _EXIT_LINE)
+        elif split_status(text, _EXIT_LINE)[1]:
+            note("a command without an exit status")
         failed = as_bool(data.get("success")) is False or bool(exit_code)
         refused = text_or(as_dict(data.get("error")).get("code"), "") in _DENIED
         changes = _made(data)

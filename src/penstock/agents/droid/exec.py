@@ -23,6 +23,7 @@ from penstock.agents._json import (
     id_of,
     inner_message,
     object_of,
+    output_of,
     parsed,
     text_of,
     text_or,
@@ -233,7 +234,7 @@ def _read_call(event: Call) -> ToolCall:
 
 def _read_return(event: Return) -> ToolReturn:
     failed = as_bool(event.is_error) is True or event.error is not None
-    text, exit_code = text_of(event.error) or text_of(event.value), None
+    text, exit_code = text_of(event.error) or text_of(output_of(event.value)), None
     refused = failed and _REFUSED.match(text) is not None
     changes = None
     if event.tool_id == _SHELL:

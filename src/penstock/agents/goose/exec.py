@@ -23,6 +23,7 @@ from penstock.agents._json import (
     id_of,
     name_of,
     object_of,
+    output_of,
     text_of,
     text_or,
     word_of,
@@ -221,7 +222,7 @@ class Goose:
         call_id, result = id_of(part.get("id"), "a result"), object_of(part.get("toolResult"))
         name, given = self._inputs.pop(call_id, ("", None))
         value = object_of(result.get("value"))
-        text = text_of(value.get("content")) or text_of(result.get("error"))
+        text = text_of(result.get("error")) or text_of(output_of(value.get("content")))
         output = as_dict(value.get("structuredContent")) if name == _SHELL else {}
         if output:
             streams = (text_of(output.get("stdout")), text_of(output.get("stderr")))

@@ -17,12 +17,14 @@ from penstock.agents._json import (
     media_label,
     ms_between,
     object_of,
+    output_of,
     plan_items,
     text_of,
     word_of,
     words_of,
 )
 from penstock.agents.opencode import changes
+from penstock.core.misfits import note
 from penstock.events import Kind
 from penstock.updates import (
     Failure,
@@ -108,13 +110,22 @@ def read_call(part: Part, lane: str | None = None) -> ToolCall:
     return ToolCall(call_id, part.tool or "tool", value, message=part.message_id, lane=lane, changes=edits)
 
 
+def status_of(state: dict[str, Any]) -> str:
+    """Return the status of a call; "" if there is none, which is noted."""
+    if state.get("status") is None:
+        note("a call without a status")
+    return word_of(state.get("status"))
+
+
 def _tool_return(call: ToolCall, state: dict[str, Any]) -> ToolReturn:
     metadata, time, error = object_of(state.get("metadata")), as_dict(state.get("time")), text_of(state.get("error"))
-    exit_code = as_int(metadata.get("exit"))
-    failed = word_of(state.get("status")) == "error" or call.name == "invalid" or bool(exit_code)
+    status, exit_code = status_of(state), as_int(metadata.get("exit"))
+    if call.name == "bash" and status == "completed" and "exit" not in metadata:
+        note("a command without an exit status")
+    failed = status == "error" or call.name == "invalid" or bool(exit_code)
     return ToolReturn(
         call.call_id,
-        error or _unframed(call.name, text_of(state.get("output"))),
+        error or _unframed(call.name, text_of(output_of(state.get("output")))),
         failed,
         exit_code,
         call.name,

@@ -42,6 +42,7 @@ from penstock.agents.opencode.parts import (
     read_finish,
     read_part,
     read_tool,
+    status_of,
 )
 from penstock.agents.opencode.questions import Questions
 from penstock.agents.opencode.steers import OpenCodeSteers
@@ -448,7 +449,7 @@ class OpenCodeServer:
         child = metadata.get("sessionId")
         if part.tool == "task" and isinstance(child, str) and part.call_id and child != self._session:
             self._lanes[child] = part.call_id
-        match state.get("status"):
+        match status_of(state):
             case "completed" | "error":
                 updates = read_tool(part, lane)
                 if lane is None:

@@ -24,6 +24,7 @@ from penstock.agents._json import (
     as_list,
     media_label,
     object_of,
+    output_of,
     text_of,
     text_or,
     words_of,
@@ -137,10 +138,10 @@ class ToolStarted(msgspec.Struct, tag="tool_execution_start"):
 class ToolEnded(msgspec.Struct, tag="tool_execution_end"):
     """End of a tool."""
 
+    isError: bool
     toolCallId: str = ""
     toolName: str = ""
     result: Any = None
-    isError: bool = False
 
 
 class AgentEnded(msgspec.Struct, tag="agent_end"):
@@ -273,7 +274,7 @@ class Pi:
     def _tool_ended(self, event: ToolEnded) -> Sequence[Update]:
         result, name = as_dict(event.result), event.toolName or None
         changes = _made(self._paths.pop(event.toolCallId, None), result)
-        return (_tool_return(event.toolCallId, result.get("content"), event.isError, name, changes),)
+        return (_tool_return(event.toolCallId, output_of(result.get("content")), event.isError, name, changes),)
 
 
 def _tool_return(
