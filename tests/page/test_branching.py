@@ -33,8 +33,19 @@ def shot(thread: Thread, name: str) -> None:
         thread.page.screenshot(path=f"{folder}/{name}.png")
 
 
+def check_versions(thread: Thread, old: str, new: str) -> None:
+    """Go from the old chat, which is open, to the other version of its second message, and back."""
+    versions = thread.turn(2).get_by_role("group", name="Version 1 of 2 of this message")
+    expect(versions).to_have_text("1/2")
+    shot(thread, "branch-versions")
+    versions.get_by_role("button", name="Next version").press("Enter")
+    assert moved_on(thread) == new
+    thread.turn(1).get_by_role("button", name="Version before").press("Enter")
+    assert moved_on(thread) == old
+
+
 def test_edited_in_a_new_chat_and_asked_of_another_agent(at: Open) -> None:
-    """The message and its files are in the field of a new chat, which says where it comes from; the old one stays."""
+    """The message and its files are in the field of a new chat; it and the old one, which stays, lead to each other."""
     thread = at("quick")
     page, server, old = thread.page, thread.server, thread.chat
     thread.ask("one")
@@ -63,6 +74,7 @@ def test_edited_in_a_new_chat_and_asked_of_another_agent(at: Open) -> None:
     assert moved_on(thread) == old
     expect(thread.turn(2)).to_be_in_viewport()
     expect(thread.composer).to_have_value("")
+    check_versions(thread, old, new)
     assert [it["prompt"] for it in server.turns(old)] == ["one", "two"]
     choose(thread, 2, "Ask another agent…")
     dialog = page.get_by_role("dialog", name="Ask another agent")

@@ -29,6 +29,9 @@ AT_REST = """() => new Promise((done) => {
     look();
 })"""
 
+UNMOVED = "it => { for (let part = it.parentElement; part; part = part.parentElement) part.scrollTop = 0 }"
+"""Move back what is around the thread, which `scrollIntoView` moves as well, and a person cannot."""
+
 
 @pytest.fixture
 def reader(at: Open, own_server: Callable[..., Server]) -> Callable[..., Thread]:
@@ -89,6 +92,38 @@ def test_the_place_is_kept(reader: Callable[..., Thread]) -> None:
     expect(thread.button("Latest")).to_have_count(0)
     left = "element => element.scrollHeight - element.clientHeight - element.scrollTop"
     assert thread.scroller.evaluate(left) <= NEAR
+
+    page.set_viewport_size({"width": 1440, "height": SHORT["height"]})
+    before = at_heading(thread, 2, 7)
+    thread.scroller.evaluate(UNMOVED)
+    link.evaluate("element => element.click()")
+    expect(page.locator(".side-pane .item").first).to_be_visible()
+    assert abs(place_of(thread, 2, 7) - before) <= NEAR, "beside the details"
+    page.keyboard.press("Escape")
+    expect(page.locator(".side-pane")).to_have_count(0)
+    assert abs(place_of(thread, 2, 7) - before) <= NEAR, "after the details beside it"
+
+
+def test_keys_go_from_message_to_message(reader: Callable[..., Thread]) -> None:
+    """One key goes to the beginning of this turn and of those before, another one down again, and then to the end."""
+    thread = reader()
+    for number in (1, 2):
+        thread.ask("speak", number)
+    at_heading(thread, 2, 5)
+    thread.scroller.focus()
+    top = "it => Math.round(it.getBoundingClientRect().top - it.closest('.thread').getBoundingClientRect().top)"
+    for key, turn in [("k", 2), ("k", 1), ("j", 2)]:
+        thread.page.keyboard.press(key)
+        thread.page.evaluate(AT_REST)
+        assert abs(thread.turn(turn).evaluate(top) - 12) <= NEAR, key
+    thread.page.keyboard.press("j")
+    expect(thread.button("Latest")).to_have_count(0)
+    thread.composer.focus()
+    thread.page.keyboard.press("Alt+PageUp")
+    thread.page.evaluate(AT_REST)
+    assert abs(thread.turn(2).evaluate(top) - 12) <= NEAR
+    thread.composer.press_sequentially("jk")
+    expect(thread.composer).to_have_value("jk")
 
 
 def test_who_moves_while_the_place_is_restored_goes_where_they_want(reader: Callable[..., Thread]) -> None:

@@ -22,6 +22,7 @@ class Place extends EventTarget {
   visibilityState = "visible";
   hostname = "127.0.0.1";
   pathname = "/";
+  search = "";
   hash = "";
 }
 
@@ -42,14 +43,37 @@ export function reset() {
   globalThis.document = new Place();
   globalThis.location = new Place();
   globalThis.window = Object.assign(new EventTarget(), { sessionStorage: new Store(), localStorage: new Store() });
+  Object.assign(window, { matchMedia: () => media });
 }
+
+/** The one answer to all questions about the window. */
+export const media = { matches: false, addEventListener() {} };
+
+/** The addresses that were visited, the newest last. */
+const visited = [];
+
+/** Show an address, with what the page has noted for it. */
+function visit(state, path) {
+  const [pathname, query] = path.split("?");
+  Object.assign(location, { pathname, search: query === undefined ? "" : `?${query}`, hash: "" });
+  Object.assign(history, { state });
+}
+
+globalThis.history = {
+  state: null,
+  pushState: (state, title, path) => {
+    visited.push([history.state, `${location.pathname}${location.search}`]);
+    visit(state, path);
+  },
+  replaceState: (state, title, path) => visit(state, path),
+  back: () => {
+    visit(...visited.pop());
+    window.dispatchEvent(new Event("popstate"));
+  },
+};
 
 reset();
 globalThis.navigator ??= {}; // an older Node has none
-globalThis.history = {
-  pushState: (state, title, path) => Object.assign(location, { pathname: path, hash: "" }),
-  replaceState: (state, title, path) => Object.assign(location, { pathname: path, hash: "" }),
-};
 globalThis.requestAnimationFrame = (draw) => setImmediate(draw);
 globalThis.fetch = async (path, { method = "GET", body, headers = {}, signal } = {}) => {
   const request = { method, path, body: body && JSON.parse(body), headers, hash: location.hash, signal };

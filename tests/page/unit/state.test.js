@@ -3,11 +3,12 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
-import { answers, failure, requests, reset, settle, timers } from "./browser.mjs";
+import { answers, failure, media, requests, reset, settle, timers } from "./browser.mjs";
 import { deleteChat, draftName, startChat } from "../../../src/penstock/chat/page/state/actions.js";
+import { besidePath, closePane, openBeside, openFileOf } from "../../../src/penstock/chat/page/state/beside.js";
 import { putChat, refresh, removeChat } from "../../../src/penstock/chat/page/state/chats.js";
 import { windowTitle } from "../../../src/penstock/chat/page/state/attention.js";
-import { goToNeighbour, routeOf } from "../../../src/penstock/chat/page/state/router.js";
+import { go, goToNeighbour, routeOf } from "../../../src/penstock/chat/page/state/router.js";
 import { begin, signIn, signOut } from "../../../src/penstock/chat/page/state/session.js";
 import { write } from "../../../src/penstock/chat/page/state/storage.js";
 import { attempt, state } from "../../../src/penstock/chat/page/state/store.js";
@@ -112,8 +113,54 @@ test("addresses lead to their pages", () => {
   assert.deepEqual(routeOf("/chats/a/turns/12"), { page: "details", id: "a", turn: 12 });
   assert.deepEqual(routeOf("/runs/loop-a"), { page: "run", id: "loop-a" });
   assert.deepEqual(routeOf("/runs/doc-1/turns/2"), { page: "run_details", id: "doc-1", turn: 2 });
-  for (const path of ["/chats", "/chats/a/turns", "/chats/a/b", "/x"])
+  for (const path of ["/chats", "/chats/a/turns", "/chats/a/b", "/x", "/chats/a/turns/1/files", "/runs/a/changes"])
     assert.deepEqual(routeOf(path), { page: "missing" });
+});
+
+test("what is beside a thread has an address, and details are there if there is room", () => {
+  for (const beside of [
+    { kind: "changes", turn: 3 },
+    { kind: "changes", turn: 0 },
+    { kind: "files", path: "a dir/é&?#.js", line: 7 },
+    { kind: "files", path: "", line: 0 },
+  ])
+    assert.deepEqual(routeOf(besidePath("a b", beside)), { page: "chat", id: "a b", beside });
+  for (const line of ["-1", "1.5", "x", "1e99"])
+    assert.equal(routeOf(`/chats/a/files?path=p&line=${line}`).beside.line, 0);
+  media.matches = true;
+  try {
+    assert.deepEqual(routeOf("/chats/a/turns/2"), { page: "chat", id: "a", beside: { kind: "details", turn: 2 } });
+    assert.deepEqual(routeOf("/runs/a/turns/2"), { page: "run", id: "a", beside: { kind: "details", turn: 2 } });
+  } finally {
+    media.matches = false;
+  }
+});
+
+test("one way back leads from what is beside the thread to the thread, whatever was seen there meanwhile", async () => {
+  media.matches = true;
+  try {
+    await begin();
+    go("/chats/a");
+    const { session } = state;
+    openBeside("a", { kind: "changes", turn: 1 });
+    go("/chats/a/turns/1");
+    openFileOf("a")("src/app.ts", 12);
+    assert.equal(`${location.pathname}${location.search}`, "/chats/a/files?path=src%2Fapp.ts&line=12");
+    assert.deepEqual(state.route.beside, { kind: "files", path: "src/app.ts", line: 12 });
+    history.back();
+    assert.deepEqual([location.pathname, state.route.beside], ["/chats/a", undefined]);
+    go("/chats/a/turns/1");
+    closePane();
+    assert.deepEqual([location.pathname, state.route.beside], ["/chats/a", undefined]);
+    assert.equal(state.session, session);
+
+    history.replaceState(null, "", "/chats/a/turns/1"); // the address of a link, with nothing before it
+    go("/chats/a/turns/1");
+    closePane();
+    assert.deepEqual([location.pathname, state.route.beside], ["/chats/a", undefined]);
+  } finally {
+    media.matches = false;
+  }
 });
 
 test("a chat that goes on is unread until it is opened", async () => {

@@ -3,12 +3,13 @@
 
 import { readObject, writeObject } from "./state/storage.js";
 
-/** Views by the address: the beginning of each address that has one. @type {[RegExp, string][]} */
+/** Views by the address: the beginning of each address that has some. @type {[RegExp, string[]][]} */
 const VIEWS = [
-  [/^\/(chats|runs)\/[^/]+\/turns\//, "details"],
-  [/^\/chats\//, "chat"],
-  [/^\/runs\//, "run"],
-  [/^\/$/, "new-chat"],
+  [/^\/chats\/[^/]+\/turns\//, ["details", "chat"]],
+  [/^\/runs\/[^/]+\/turns\//, ["details", "run"]],
+  [/^\/chats\//, ["chat"]],
+  [/^\/runs\//, ["run"]],
+  [/^\/$/, ["new-chat"]],
 ];
 const NAME = "penstock.ahead"; // the version of the files whose view of a chat this browser has loaded before
 const SOON = ["pointerover", "pointerdown", "focusin", "input"];
@@ -39,8 +40,7 @@ function loadIfNear({ type, target }) {
   if (target.closest(place)) load("chat");
 }
 
-const view = VIEWS.find(([address]) => address.test(location.pathname))?.[1];
-if (view) load(view);
+for (const view of VIEWS.find(([address]) => address.test(location.pathname))?.[1] ?? []) load(view);
 for (const type of SOON) document.addEventListener(type, loadIfNear, { passive: true });
 // From the browser's own cache it costs nothing: then it is there before anybody points at a chat.
 if (readObject(NAME).files === import.meta.url)

@@ -1,15 +1,17 @@
 // The keys of the page, and what is selected; text/shortcuts.js is the list that a person sees.
 
-import { LATEST } from "./components/scroll.js";
+import { LATEST, STEP } from "./components/scroll.js";
 import { composerField } from "./components/ui.js";
 import { outbox } from "./net/outbox.js";
 import { chooseAnswer } from "./state/answering.js";
-import { closePane, shownBeside } from "./state/files.js";
+import { closePane } from "./state/beside.js";
 import { isReader } from "./state/people.js";
 import { running } from "./state/reducer.js";
 import { go, goToNeighbour } from "./state/router.js";
 import { endSelecting, startSelecting } from "./state/selection.js";
 import { openDialog, set, state } from "./state/store.js";
+
+const step = (/** @type {-1 | 1} */ by) => () => document.dispatchEvent(new CustomEvent(STEP, { detail: by }));
 
 /** @type {Record<string, () => void>} With Alt, by the place of the key. */
 const WITH_ALT = {
@@ -19,6 +21,8 @@ const WITH_ALT = {
   },
   ArrowUp: () => goToNeighbour(-1),
   ArrowDown: () => goToNeighbour(1),
+  PageUp: step(-1),
+  PageDown: step(1),
   End: () => document.dispatchEvent(new Event(LATEST)),
 };
 
@@ -27,6 +31,8 @@ const PLAIN = {
   "?": () => openDialog({ kind: "help" }),
   "/": () => focusComposer(),
   x: () => selectFocused(),
+  j: step(1),
+  k: step(-1),
   q: () => document.querySelector(/** @type {"button"} */ (".quote"))?.click(),
   F2: () => document.querySelector(/** @type {"button"} */ (".head h1 button"))?.click(),
 };
@@ -108,7 +114,7 @@ function escape() {
   }
   const turn = state.route.page === "chat" && state.session && running(state.session.chat);
   if (turn && state.session) outbox.stop(state.session.id, turn.turn);
-  else if (shownBeside()) closePane();
+  else closePane();
 }
 
 function focusComposer() {

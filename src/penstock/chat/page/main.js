@@ -3,7 +3,7 @@
 import { listenForDrops } from "./components/files.js";
 import { html, render } from "./components/ui.js";
 import { listenForClicks, listenForKeys, listenForSelections } from "./keyboard.js";
-import { go } from "./state/router.js";
+import { applyAddress, go, WIDE } from "./state/router.js";
 import { begin } from "./state/session.js";
 import { set } from "./state/store.js";
 import { App } from "./views/app.js";
@@ -25,6 +25,7 @@ function followLink(event) {
 }
 
 window.matchMedia(NARROW).addEventListener("change", () => set({ drawer: false }));
+WIDE.addEventListener("change", () => applyAddress());
 document.addEventListener("click", followLink);
 listenForClicks();
 listenForDrops();

@@ -285,5 +285,14 @@ def private_paths(addresses: Iterable[Address]) -> re.Pattern[str]:
     return re.compile(f"/({'|'.join(sorted(begins))})(/|$)")
 
 
-PAGES = ("/", "/chats/{chat}", "/chats/{chat}/turns/{turn}", "/runs/{run}", "/runs/{run}/turns/{turn}")
+PAGES = (
+    "/",
+    "/chats/{chat}",
+    "/chats/{chat}/changes",
+    "/chats/{chat}/files",
+    "/chats/{chat}/turns/{turn}",
+    "/chats/{chat}/turns/{turn}/changes",
+    "/runs/{run}",
+    "/runs/{run}/turns/{turn}",
+)
 """Paths of the page. The page itself decides what it shows at each."""

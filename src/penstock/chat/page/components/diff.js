@@ -1,12 +1,16 @@
 // What an edit changes: each file with its lines, those added and removed marked by sign and colour.
 
+import { tokensOfParts } from "../text/code-tokens.js";
 import { changeTitle, countsOf, linesOf } from "../text/diff.js";
 import { below, exact, oneLine, plural } from "../text/format.js";
-import { html, useEffect, useState } from "./ui.js";
+import { Component, html, useEffect, useMemo, useState } from "./ui.js";
 
 /** @import { DiffLine } from "../text/diff.js" */
+/** @import { Token } from "../text/code-tokens.js" */
+/** @import { Part } from "../text/changed-words.js" */
 
 const FOLDED_LINES = 30; // of a longer diff, these are shown first
+const SLICE_LINES = 200; // are drawn at once; more of them in the next picture
 
 /** @type {Record<DiffLine["kind"], string>} */
 const MARKS = { added: "+", removed: "-", same: " ", hunk: "", note: "" };
@@ -29,7 +33,7 @@ export function Diffs({ changes, more = 0, directory, unlined = UNLINED }) {
 /** @param {{ change: Api.Change, directory?: string | null, unlined: string }} props */
 function Diff({ change, directory, unlined }) {
   const [isOpen, setOpen] = useState(false);
-  const lines = linesOf(change.diff);
+  const lines = useMemo(() => linesOf(change.diff), [change.diff]);
   const shown = isOpen ? lines.length : FOLDED_LINES;
   const title = changeTitle(change, directory);
   return html`<figure class="diff" data-change=${change.kind} data-path=${oneLine(below(change.to ?? change.path, directory))}>
@@ -37,7 +41,7 @@ function Diff({ change, directory, unlined }) {
       <bdi class="diff-title" title=${oneLine(change.path)}>${exact(title)}</bdi>
       <span class="diff-counts">${countsOf(change)}</span>
     </figcaption>
-    ${lines.length > 0 && html`<${Lines} lines=${lines} shown=${shown} label=${title} />`}
+    ${lines.length > 0 && html`<${Lines} change=${change} lines=${lines} shown=${shown} label=${title} />`}
     ${
       lines.length > FOLDED_LINES &&
       html`<button type="button" class="quiet" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>
@@ -49,8 +53,24 @@ function Diff({ change, directory, unlined }) {
   </figure>`;
 }
 
-const part = (/** @type {import("../text/changed-words.js").Part} */ { isChanged, text }) =>
-  isChanged ? html`<mark>${exact(text)}</mark>` : exact(text);
+/**
+ * The text of a line with its colours, and with the words that changed marked. What is hidden in it is shown; colours that
+ * would change that are left out.
+ *
+ * @param {string} text
+ * @param {Token[]} [tokens]
+ * @param {Part[]} [parts]
+ */
+function drawn(text, tokens = [], parts = [{ isChanged: false, text }]) {
+  const plain = exact(text);
+  const isSame = tokens.map((it) => exact(it.text)).join("") === plain;
+  if (!isSame && parts.length === 1) return plain;
+  const token = (/** @type {Token} */ it) =>
+    it.kind ? html`<span class=${it.kind}>${exact(it.text)}</span>` : exact(it.text);
+  return tokensOfParts(isSame ? tokens : [{ kind: "", text }], parts).map(({ isChanged, tokens }) =>
+    isChanged ? html`<mark>${tokens.map(token)}</mark>` : tokens.map(token),
+  );
+}
 
 /** @type {typeof import("../text/changed-words.js").changedWords | null} Loaded with the first diff, which is there before. */
 let changedWords = null;
@@ -69,23 +89,99 @@ function useChangedWords(lines, shown) {
     };
     import("../text/changed-words.js").then(keep, () => {}); // without it a diff has no such marks
   }, []);
-  return changedWords?.(lines, shown);
+  return useMemo(() => changedWords?.(lines, shown), [changedWords, lines, shown]);
 }
 
-/** @param {{ lines: DiffLine[], shown: number, label: string }} props  `shown`: how many of the lines. */
-function Lines({ lines, shown, label }) {
+/**
+ * The tokens of the lines that are shown, by their places, once they are read.
+ *
+ * @param {Api.Change} change
+ * @param {DiffLine[]} lines
+ * @param {number} shown
+ */
+function useColours({ path, to, diff }, lines, shown) {
+  const [colours, setColours] = useState(/** @type {Map<number, Token[]> | null} */ (null));
+  useEffect(() => {
+    let end = () => {};
+    let isGone = false;
+    import("../markdown/diff-colours.js").then(
+      ({ colourDiff }) => {
+        if (!isGone) end = colourDiff(lines.slice(0, shown), to ?? path, setColours);
+      },
+      () => {}, // without it a diff has no such colours
+    );
+    return () => {
+      isGone = true;
+      end();
+    };
+  }, [diff, path, to, shown]);
+  useEffect(() => setColours(null), [diff]); // those of another text
+  return colours;
+}
+
+/**
+ * A number of lines that grows to the wanted one a slice at a time, so that the page answers meanwhile.
+ *
+ * @param {number} wanted
+ */
+function useSlices(wanted) {
+  const [drawnLines, setDrawnLines] = useState(SLICE_LINES);
+  const isMore = drawnLines < wanted;
+  useEffect(() => {
+    if (!isMore) return undefined;
+    const frame = requestAnimationFrame(() => setDrawnLines(drawnLines + SLICE_LINES));
+    return () => cancelAnimationFrame(frame);
+  }, [drawnLines, isMore]);
+  return Math.min(drawnLines, wanted);
+}
+
+/** @param {{ change: Api.Change, lines: DiffLine[], shown: number, label: string }} props  `shown`: how many of the lines. */
+function Lines({ change, lines, shown, label }) {
   const words = useChangedWords(lines, shown);
-  const row = (/** @type {DiffLine} */ { kind, text, number }, /** @type {number} */ i) =>
-    html`<tr data-line=${kind}>
-      <td class="diff-number" data-number=${number}></td>
-      <td class="diff-sign">${MARKS[kind]}</td>
-      <td class="diff-text" dir="auto">${words?.get(i)?.map(part) ?? exact(text)}</td>
-    </tr>`;
+  const colours = useColours(change, lines, shown);
+  const lastColoured = colours ? Math.max(...colours.keys()) : -1; // there are no colours behind it
+  const end = useSlices(shown);
+  const starts = Array.from({ length: Math.ceil(end / SLICE_LINES) }, (_, i) => i * SLICE_LINES);
   return html`<div class="diff-lines" tabindex="0" role="group" aria-label=${label}>
-    <table role="presentation">
-      <tbody>
-        ${lines.slice(0, shown).map(row)}
-      </tbody>
+    <table role="presentation" data-coloured=${colours ? true : undefined}>
+      ${starts.map(
+        (start) =>
+          html`<${Slice}
+            key=${start}
+            lines=${lines}
+            start=${start}
+            end=${Math.min(end, start + SLICE_LINES)}
+            words=${words}
+            colours=${start <= lastColoured ? colours : null}
+          />`,
+      )}
     </table>
   </div>`;
+}
+
+/**
+ * Some lines of a diff, drawn anew only when they changed.
+ *
+ * @typedef {{ lines: DiffLine[], start: number, end: number, words?: Map<number, Part[]>, colours: Map<number, Token[]> | null }} SliceProps
+ * @extends {Component<SliceProps>}
+ */
+class Slice extends Component {
+  /** @param {SliceProps} next */
+  shouldComponentUpdate(next) {
+    const names = /** @type {const} */ (["lines", "start", "end", "words", "colours"]);
+    return names.some((name) => next[name] !== this.props[name]);
+  }
+
+  /** @param {SliceProps} props */
+  render({ lines, start, end, words, colours }) {
+    const row = (/** @type {DiffLine} */ { kind, text, number }, /** @type {number} */ i) =>
+      html`<tr data-line=${kind}>
+        <td class="diff-number" data-number=${number}></td>
+        <td class="diff-sign">${MARKS[kind]}</td>
+        <td class="diff-text" dir="auto">${drawn(text, colours?.get(start + i), words?.get(start + i))}</td>
+      </tr>`;
+    return html`<tbody>
+      ${lines.slice(start, end).map(row)}
+    </tbody>`;
+  }
 }

@@ -7,12 +7,20 @@ export const LATEST = "penstock:latest";
 /** Sent to the document to bring the thread to the place that is its `detail`. */
 export const TO_PLACE = "penstock:place";
 
+/** Sent to the document before something opens or closes beside the thread. */
+export const KEEP = "penstock:keep";
+
+/** Sent to the document to go to the turn above (`detail` -1) or below (1). */
+export const STEP = "penstock:step";
+
 const NEAR = 48; // this close to the end is the end, for whoever comes down to it
 const ROUNDING = 1; // pixels by which a position may differ from what was set
 
 const RETURN_MS = 3000; // so long a place is held while the texts around it are drawn
 const MISSING_MS = 30_000; // after that, a place that was not there goes for the end
+const KEPT_FRAMES = 12; // by then what opens beside the thread has its place
 const SETTLED_MS = 150; // after the last movement, the place is noted
+const GAP = 12; // above a turn that was gone to
 const INPUTS = ["wheel", "touchstart", "pointerdown", "keydown"]; // of a person who goes elsewhere
 
 /**
@@ -39,6 +47,8 @@ export class StickToEnd {
   #observer;
   #top = 0; // where it was, and how high all of it was, when it was last measured
   #height = 0;
+  /** @type {{ element: Element, top: number } | null} What is kept where it was seen, while something opens beside it. */
+  #kept = null;
   #listeners = new AbortController();
   /** @type {Place | null} The place to return to, until it is reached and all around it is drawn. */
   #place = null;
@@ -62,7 +72,7 @@ export class StickToEnd {
     this.#note = note;
     for (const name of INPUTS) {
       const options = { passive: true, signal: this.#listeners.signal };
-      scroller.addEventListener(name, () => this.#endReturn(), options);
+      scroller.addEventListener(name, () => this.#goesElsewhere(), options);
     }
     scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true, signal: this.#listeners.signal });
     const leave = () => this.#place || this.#note(this.#here());
@@ -96,6 +106,23 @@ export class StickToEnd {
     this.#noteSoon();
   }
 
+  /**
+   * Go to the beginning of the turn above or below; behind the last one is the end, and above the first what is not loaded.
+   *
+   * @param {-1 | 1} by
+   */
+  step(by) {
+    const top = this.#scroller.getBoundingClientRect().top + GAP;
+    /** @type {HTMLElement[]} */
+    const turns = [...this.#scroller.querySelectorAll(/** @type {"article"} */ ("[data-turn]"))];
+    const away = (/** @type {HTMLElement} */ it) => by * (it.getBoundingClientRect().top - top) > ROUNDING;
+    const found = by > 0 ? turns.find(away) : turns.findLast(away);
+    if (found && (by < 0 || this.#left > ROUNDING))
+      this.goTo({ turn: Number(found.dataset.turn), block: -1, offset: -GAP });
+    else if (by > 0) this.pin();
+    else this.#scroller.scrollTop = 0;
+  }
+
   close() {
     clearTimeout(this.#returnTimer);
     clearTimeout(this.#noteTimer);
@@ -119,7 +146,8 @@ export class StickToEnd {
 
   /** What grows or shrinks is followed here, before it is painted; no scroll event is needed. */
   #resized() {
-    if (this.pinned) this.#follow();
+    if (this.#kept) this.#hold();
+    else if (this.pinned) this.#follow();
     else if (this.#place) this.#return();
     else if (this.#scroller.scrollHeight <= this.#scroller.clientHeight)
       this.pin(); // all is seen, and so the end is
@@ -141,6 +169,11 @@ export class StickToEnd {
         anchor.getBoundingClientRect().top - this.#scroller.getBoundingClientRect().top + offset;
     }
     this.#measure();
+  }
+
+  #goesElsewhere() {
+    this.#endKeeping();
+    this.#endReturn();
   }
 
   #endReturn() {
@@ -175,9 +208,52 @@ export class StickToEnd {
     this.#noteTimer = setTimeout(() => this.#place || this.#note(this.#here()), SETTLED_MS);
   }
 
+  /** Keep what is seen where it is, while something opens or closes beside it and changes the width. */
+  keep() {
+    if (this.pinned || this.#place || this.#kept) return;
+    this.#kept = this.#inSight();
+    this.#scroller.style.overflowAnchor = "none"; // the browser's own anchor is often another one
+    let frames = KEPT_FRAMES;
+    const again = () => {
+      if (!this.#kept) return;
+      this.#hold();
+      if (frames-- > 0) requestAnimationFrame(again);
+      else this.#endKeeping();
+    };
+    requestAnimationFrame(again);
+  }
+
+  #hold() {
+    if (!this.#kept) return;
+    const { element, top } = this.#kept;
+    if (element.isConnected) this.#scroller.scrollTop += element.getBoundingClientRect().top - top;
+    this.#measure();
+  }
+
+  #endKeeping() {
+    this.#kept = null;
+    this.#scroller.style.overflowAnchor = "";
+  }
+
+  /** The first block that begins in sight: in another width, all above it is of another height. */
+  #inSight() {
+    const { top, bottom } = this.#scroller.getBoundingClientRect();
+    const isAbove = (/** @type {Element} */ it) => it.getBoundingClientRect().top < top;
+    /** @type {(within: Element, selector: string) => Element[]} */
+    const all = (within, selector) => [...within.querySelectorAll(selector)];
+    const turns = all(this.#scroller, "[data-turn]");
+    const from = Math.max(0, lastWhere(turns, isAbove));
+    for (const turn of turns.slice(from, from + 2)) {
+      const element = [turn, ...all(turn, ".block")].find((it) => !isAbove(it));
+      const place = element?.getBoundingClientRect().top ?? bottom;
+      if (element && place < bottom) return { element, top: place };
+    }
+    return null;
+  }
+
   #scrolled() {
     this.#noteSoon();
-    if (this.#place) {
+    if (this.#place || this.#kept) {
       this.#measure();
       return;
     }

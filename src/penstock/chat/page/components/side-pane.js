@@ -3,20 +3,29 @@
 import { html, Icon, useLayoutEffect, useRef } from "./ui.js";
 
 /**
- * `of`: what it shows; it takes the focus again with another one.
+ * `of`: what it shows; with another one, it takes the focus if it does not have it. `actions`: beside the title.
  *
  * @param {{ of: object, label: string, title: import("preact").ComponentChildren, close: string, onClose: () => void,
- *   children?: import("preact").ComponentChildren }} props  `close`: the label of the button.
+ *   actions?: import("preact").ComponentChildren, children?: import("preact").ComponentChildren }} props  `close`: the
+ *   label of the button.
  */
-export function SidePane({ of, label, title, close, onClose, children }) {
+export function SidePane({ of, label, title, close, onClose, actions, children }) {
   const root = useRef(/** @type {HTMLElement | null} */ (null));
   const opener = useRef(/** @type {HTMLElement | null} */ (null));
   useLayoutEffect(() => {
     const { activeElement: focused } = document;
-    if (focused instanceof HTMLElement && !root.current?.contains(focused)) opener.current = focused;
+    if (root.current?.contains(focused)) return;
+    if (focused instanceof HTMLElement && focused !== document.body) opener.current = focused;
     root.current?.focus();
   }, [of]);
-  useLayoutEffect(() => () => opener.current?.isConnected && opener.current.focus(), []);
+  useLayoutEffect(
+    () => () => {
+      const { activeElement: focused } = document;
+      const isLost = focused === document.body || root.current?.contains(focused);
+      if (isLost && opener.current?.isConnected) opener.current.focus({ preventScroll: true });
+    },
+    [],
+  );
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
     if (event.key !== "Escape") return;
     event.stopPropagation();
@@ -25,6 +34,7 @@ export function SidePane({ of, label, title, close, onClose, children }) {
   return html`<aside class="side-pane" ref=${root} tabindex="-1" aria-label=${label} onKeyDown=${onKeyDown}>
     <header>
       <h2>${title}</h2>
+      ${actions}
       <button type="button" class="quiet round" aria-label=${close} onClick=${onClose}><${Icon} name="close" /></button>
     </header>
     ${children}

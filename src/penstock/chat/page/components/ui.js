@@ -2,7 +2,7 @@
 
 import htm from "htm";
 import { Component, h, render } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { messageOf, serverNow } from "../net/api.js";
 import { clock, duration, fullTime } from "../text/format.js";
 import { copyToClipboard } from "./clipboard.js";
@@ -10,7 +10,7 @@ import { copyToClipboard } from "./clipboard.js";
 /** @typedef {import("preact").ComponentChildren} Children */
 
 export const html = htm.bind(h);
-export { Component, render, useEffect, useLayoutEffect, useRef, useState };
+export { Component, render, useEffect, useLayoutEffect, useMemo, useRef, useState };
 
 /** @type {Record<string, string>} */
 const ICONS = {
@@ -22,6 +22,7 @@ const ICONS = {
   down: "M12 5v14M6 13l6 6 6-6",
   up: "M12 19V5M6 11l6-6 6 6",
   back: "M15 5l-7 7 7 7",
+  forward: "M9 5l7 7-7 7",
   more: "M5.5 12h.01M12 12h.01M18.5 12h.01",
   pulse: "M3 12h4l2.5-6 4.5 12 2.5-6H21",
   clock: "M12 7v5l3 2M21 12a9 9 0 1 1-18 0 9 9 0 0 1 18 0z",

@@ -11,6 +11,22 @@ const NEAR = "600px 0px"; // so far from what is seen
 /** @type {Map<string, Promise<any>>} */
 const loads = new Map();
 
+/**
+ * Return highlight.js, with a language.
+ *
+ * @param {string} file  The one that knows the language.
+ * @returns {Promise<any>}
+ */
+export async function loadLanguage(file) {
+  try {
+    if (!loads.has(file)) loads.set(file, load(file));
+    return await loads.get(file);
+  } catch (error) {
+    loads.delete(file); // the connection was lost: it is tried again when it is needed again
+    throw error;
+  }
+}
+
 /** @param {string} file */
 async function load(file) {
   const [{ default: hljs }, { default: grammar }] = await Promise.all([
@@ -73,12 +89,11 @@ async function look(entry, watcher) {
   const file = fileOf(target.dataset.lang);
   if (!file) return;
   try {
-    if (!loads.has(file)) loads.set(file, load(file));
-    const hljs = await loads.get(file);
+    const hljs = await loadLanguage(file);
     if (near.has(target)) ready.set(target, { watcher, file, hljs });
     spread(painter, true);
   } catch {
-    loads.delete(file); // the connection was lost; colours are no reason to trouble a person
+    // The connection was lost; colours are no reason to trouble a person.
   }
 }
 

@@ -13,11 +13,11 @@ const LANGUAGES = /** @type {Record<string, string[]>} */ ({
   javascript: ["JavaScript", "js", "jsx", "mjs", "cjs"],
   json: ["JSON", "jsonc", "json5", "ndjson", "jsonl"],
   markdown: ["Markdown", "md"],
-  python: ["Python", "py", "python3", "pycon"],
+  python: ["Python", "py", "pyi", "python3", "pycon"],
   rust: ["Rust", "rs"],
   sql: ["SQL", "postgresql", "sqlite", "mysql"],
-  typescript: ["TypeScript", "ts", "tsx", "mts"],
-  xml: ["HTML", "html", "xhtml", "svg", "vue", "rss"],
+  typescript: ["TypeScript", "ts", "tsx", "mts", "cts"],
+  xml: ["HTML", "html", "htm", "xhtml", "svg", "vue", "rss"],
   yaml: ["YAML", "yml"],
 });
 /** @type {Record<string, string>} */
@@ -42,6 +42,16 @@ const FILE_OF = new Map(
  * @param {string | undefined} name
  */
 export const fileOf = (name = "") => FILE_OF.get(name.toLowerCase());
+
+/**
+ * The name of the file that knows the language of a file, by its name; undefined if there is none.
+ *
+ * @param {string} path
+ */
+export function fileOfPath(path) {
+  const name = path.slice(path.lastIndexOf("/") + 1).toLowerCase();
+  return fileOf(name.slice(name.lastIndexOf(".") + 1));
+}
 
 /**
  * The name of a language on a code block.

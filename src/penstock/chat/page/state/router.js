@@ -1,5 +1,6 @@
 // The address, and the chat that is open there.
 
+import { KEEP } from "../components/scroll.js";
 import { inListOrder } from "./attention.js";
 import { ChatSession } from "./chat-session.js";
 import { isListFollowed, leaveList, loadChoices, refresh, removeChat, scheduleRefresh } from "./chats.js";
@@ -7,36 +8,61 @@ import { EMPTY, openQuestion, running } from "./reducer.js";
 import { chatOf, set, state, threadChanged } from "./store.js";
 import { markSeen, markThreadSeen } from "./unread.js";
 
-const CHAT_PATH = /^\/chats\/([^/]+)(?:\/turns\/(\d+))?\/?$/;
+const CHAT_PATH = /^\/chats\/([^/]+)(?:\/turns\/(\d+))?(?:\/(changes|files))?\/?$/;
 const RUN_PATH = /^\/runs\/([^/]+)(?:\/turns\/(\d+))?\/?$/;
 const REFRESH_MS = 150; // the list of chats is written a little later than the thread
 
+/** A window in which the thread and what is beside it have room; as in styles/shell.css. */
+export const WIDE = window.matchMedia("(min-width: 1200px)");
+
 /**
- * The route of an address.
+ * The route of an address. Where there is no room beside the thread, details are a page of their own.
  *
- * @param {string} path
+ * @param {string} address  With its query, if it has one.
  * @returns {import("./store.js").Route}
  */
-export function routeOf(path) {
+export function routeOf(address) {
+  const [path, query] = address.split("?");
   if (path === "/") return { page: "home" };
   const chat = CHAT_PATH.exec(path);
   const found = chat ?? RUN_PATH.exec(path);
   if (!found) return { page: "missing" };
-  const [id, turn] = [decodeURIComponent(found[1]), Number(found[2])];
-  if (chat) return turn ? { page: "details", id, turn } : { page: "chat", id };
-  return turn ? { page: "run_details", id, turn } : { page: "run", id };
+  const [id, turn] = [decodeURIComponent(found[1]), Number(found[2] ?? 0)];
+  const page = chat ? "chat" : "run";
+  const kind = chat?.[3];
+  if (kind === "changes") return { page, id, beside: { kind, turn } };
+  if (kind === "files") return turn ? { page: "missing" } : { page, id, beside: { kind, ...fileOf(query) } };
+  if (!turn) return { page, id };
+  if (WIDE.matches) return { page, id, beside: { kind: "details", turn } };
+  return { page: chat ? "details" : "run_details", id, turn };
+}
+
+/** The file that a query names. @param {string} [query] */
+function fileOf(query) {
+  const values = new URLSearchParams(query);
+  const line = Number(values.get("line"));
+  return { path: values.get("path") ?? "", line: Number.isSafeInteger(line) && line > 0 ? line : 0 };
 }
 
 export const chatPath = (/** @type {string} */ id) => `/chats/${encodeURIComponent(id)}`;
 export const runPath = (/** @type {string} */ id) => `/runs/${encodeURIComponent(id)}`;
+export const detailsPath = (/** @type {string} */ id, /** @type {number} */ turn) => `${chatPath(id)}/turns/${turn}`;
+
+const address = () => `${location.pathname}${location.search}`;
 
 /**
- * Go to an address of the page.
+ * Go to an address of the page. What is opened beside a thread takes the place of what is there, so that the way back
+ * leads to the thread alone.
  *
  * @param {string} path
  */
 export function go(path) {
-  if (path !== location.pathname) history.pushState(null, "", path);
+  const [here, next] = [routeOf(address()), routeOf(path)];
+  const isInPlace = here.beside && next.beside && here.id === next.id;
+  if (path !== address()) {
+    if (isInPlace) history.replaceState(history.state, "", path);
+    else history.pushState({ from: address() }, "", path);
+  }
   applyAddress();
 }
 
@@ -46,10 +72,11 @@ export function go(path) {
  * @param {Parameters<typeof loadChoices>[0]} [known]  What was loaded just now.
  */
 export function applyAddress(known) {
-  const route = routeOf(location.pathname);
+  const route = routeOf(address());
+  if (Boolean(route.beside) !== Boolean(state.route.beside)) document.dispatchEvent(new Event(KEEP));
   Object.assign(state, { route, drawer: false });
   const { session } = state;
-  // The details of a turn are read beside its chat, which goes on meanwhile.
+  // What is read beside a chat, or over it, is of that chat, which goes on meanwhile.
   if (session && session.id !== route.id) closeChat();
   if (route.id && state.session === null && state.signedIn) {
     if (route.page === "run" || route.page === "run_details") openRun(route.id);

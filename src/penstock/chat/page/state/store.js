@@ -10,6 +10,7 @@ import { machinesOf } from "./machines.js";
  * @property {"home" | "chat" | "details" | "run" | "run_details" | "missing"} page
  * @property {string} [id]  The chat, document or loop.
  * @property {number} [turn]
+ * @property {import("./beside.js").Beside} [beside]  What is open beside the thread.
  * @typedef {object} OpenDialog
  * @property {"settings" | "heartbeat" | "save" | "share" | "delete" | "link" | "browsers" | "costs" | "nodes" | "remove_node" | "notifications" | "help" | "trust" | "allow"
  *   | "level" | "delete_selected" | "picture" | "branch" | "ask_another" | "terminal" | "land" | "sessions"} kind
@@ -41,7 +42,6 @@ import { machinesOf } from "./machines.js";
  * @property {OpenDialog | null} dialog
  * @property {string | null} palette  The words with which the palette opens; null: it is closed.
  * @property {OpenChat | null} session  The chat that is open.
- * @property {import("./files.js").OpenFile | import("./files.js").OpenChanges | null} beside  What is open beside the thread.
  * @property {boolean} hasSelection  Text of a chat is selected.
  * @property {ReadonlySet<string> | null} selection  The chats that are selected; null: the list is not for selecting now.
  */
@@ -63,7 +63,6 @@ export const state = {
   dialog: null,
   palette: null,
   session: null,
-  beside: null,
   hasSelection: false,
   selection: null,
 };

@@ -10,6 +10,7 @@ export const SHORTCUTS = [
   ["Ctrl + K", "Search all chats, and all actions"],
   ["Alt + N", "New chat"],
   ["Alt + ↑ ↓", "Chat above, chat below"],
+  ["j k", "Next message, message before; in a field Alt + PgDn, PgUp"],
   ["Alt + End", "Jump to the latest"],
   ["F2", "Rename the chat"],
   ["q", "Quote what is selected"],

@@ -2,7 +2,6 @@
 
 import { Coded, html, Icon, useEffect } from "../components/ui.js";
 import { showAttention } from "../state/attention.js";
-import { shownBeside } from "../state/files.js";
 import { set, useApp } from "../state/store.js";
 import { ListedChats } from "./chat-list.js";
 import { lazy } from "./lazy.js";
@@ -13,8 +12,7 @@ const ChatPage = lazy(async () => (await import("./chat.js")).ChatPage);
 const DetailsPage = lazy(async () => (await import("./details.js")).DetailsPage);
 const RunDetailsPage = lazy(async () => (await import("./details.js")).RunDetailsPage);
 const RunPage = lazy(async () => (await import("./run.js")).RunPage);
-const FilePane = lazy(async () => (await import("./file-pane.js")).FilePane, { isBeside: true });
-const ChangesPane = lazy(async () => (await import("./changes-pane.js")).ChangesPane, { isBeside: true });
+const Beside = lazy(async () => (await import("./beside.js")).Beside, { isBeside: true });
 const Quote = lazy(async () => (await import("./quote.js")).Quote, { isBeside: true });
 const Palette = lazy(async () => (await import("./palette.js")).Palette, { isBeside: true });
 const Dialogs = lazy(async () => (await import("./dialogs.js")).Dialogs, { isBeside: true });
@@ -55,8 +53,7 @@ export function App() {
   }, [app.drawer]);
   if (app.signedIn === false) return html`<${SignedOut} problem=${app.problem} />`;
   if (app.signedIn === null) return html`<${Loading} />`;
-  const beside = shownBeside();
-  const { page } = app.route;
+  const { page, id, beside } = app.route;
   return html`
     <a class="skip" href="#main" onClick=${skipToConversation}>Skip to the conversation</a>
     <div class=${`shell ${app.drawer ? "drawer-open" : ""} ${beside ? "has-pane" : ""}`}>
@@ -75,8 +72,7 @@ export function App() {
         </button>
         <${Page} app=${app} />
       </main>
-      ${beside?.kind === "file" && html`<${FilePane} file=${beside} />`}
-      ${beside?.kind === "changes" && html`<${ChangesPane} open=${beside} />`}
+      ${beside && html`<${Beside} key=${id} id=${id} beside=${beside} />`}
     </div>
     ${app.notice && html`<${Notice} text=${app.notice} />`}
     ${app.hasSelection && page === "chat" && html`<${Quote} />`}

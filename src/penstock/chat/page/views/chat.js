@@ -1,7 +1,7 @@
 // A chat: its thread, and the field for the next message.
 
 import { listenForCopies, listenForPlaces } from "../markdown/blocks.js";
-import { LATEST, placeOf, StickToEnd, TO_PLACE } from "../components/scroll.js";
+import { KEEP, LATEST, placeOf, STEP, StickToEnd, TO_PLACE } from "../components/scroll.js";
 import {
   Coded,
   composerField,
@@ -25,7 +25,7 @@ import { ChatSession } from "../state/chat-session.js";
 import { changeChat, placeName } from "../state/actions.js";
 import { giveAnswer, isShown } from "../state/answering.js";
 import { readTabObject, write } from "../state/storage.js";
-import { openFile } from "../state/files.js";
+import { openFileOf } from "../state/beside.js";
 import { sourceOf } from "../state/machines.js";
 import {
   firstTurn,
@@ -41,11 +41,12 @@ import {
 import { isUndecided, setNotifying } from "../state/notifications.js";
 import { areSeveral, decidesAbout, isReader, otherPerson } from "../state/people.js";
 import { chatPath } from "../state/router.js";
-import { agentOf, attempt, chatOf, machineOf, openDialog, useThread } from "../state/store.js";
+import { agentOf, attempt, chatOf, machineOf, openDialog, state, useThread } from "../state/store.js";
 import { answerOf, optionOf } from "../text/answers.js";
 import { answerPlaceholder, connectionText, EARLY_TEXT } from "../text/copy.js";
 import { base, day, oneLine, plural } from "../text/format.js";
 import { levelFor, levelOf } from "../text/permissions.js";
+import { versionsOf } from "../text/versions.js";
 import { Composer } from "./composer.js";
 import { ContextLeft } from "./context.js";
 import { lazy } from "./lazy.js";
@@ -342,6 +343,7 @@ function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
       stops=${turn.state === "queued" ? runs?.turn : undefined}
       steers=${turn.state === "queued" && Boolean(runs?.steerable)}
       parts=${partsOf(thread, turn)}
+      versions=${versionsOf(state.chats, id, turn.turn)}
       away=${away}
       isUnkept=${thread.unkept !== null}
       isLast=${i === last}
@@ -400,6 +402,8 @@ export function useStickToEnd(id, scroller, content, onChange) {
   const [place, setPlace] = useState(() => placeOf(readTabObject(name)));
   const stick = useRef(/** @type {StickToEnd | null} */ (null));
   const pin = () => stick.current?.pin();
+  const keep = () => stick.current?.keep();
+  const step = (/** @type {Event} */ event) => stick.current?.step(/** @type {CustomEvent<-1 | 1>} */ (event).detail);
   const moveTo = (/** @type {Event} */ event) => {
     const wanted = placeOf(/** @type {CustomEvent} */ (event).detail);
     if (wanted) stick.current?.goTo(wanted);
@@ -413,10 +417,14 @@ export function useStickToEnd(id, scroller, content, onChange) {
     });
     stick.current = made;
     listenForCopies(content.current);
-    listenForPlaces(content.current, (path, line) => openFile(id, path, line));
+    listenForPlaces(content.current, openFileOf(id));
     document.addEventListener(LATEST, pin);
     document.addEventListener(TO_PLACE, moveTo);
+    document.addEventListener(STEP, step);
+    document.addEventListener(KEEP, keep);
     return () => {
+      document.removeEventListener(KEEP, keep);
+      document.removeEventListener(STEP, step);
       document.removeEventListener(TO_PLACE, moveTo);
       document.removeEventListener(LATEST, pin);
       made.close();

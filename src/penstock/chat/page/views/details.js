@@ -3,11 +3,13 @@
 import { Boundary, html, Icon, Status, useEffect, useLayoutEffect, useRef, useState } from "../components/ui.js";
 import { Plan } from "../components/plan.js";
 import { Diffs } from "../components/diff.js";
+import { useLive } from "../components/live.js";
 import { listenForCopies, listenForPlaces } from "../markdown/blocks.js";
 import { Prose } from "../markdown/prose.js";
 import { api, messageOf, statusOf } from "../net/api.js";
+import { openFileOf } from "../state/beside.js";
 import { chatPath, runPath } from "../state/router.js";
-import { chatOf, runOf, useThread } from "../state/store.js";
+import { chatOf, runOf, state } from "../state/store.js";
 import { outcomeText, refusedTexts } from "../text/copy.js";
 import { countsOf } from "../text/diff.js";
 import {
@@ -27,10 +29,11 @@ import { Missing } from "./status-pages.js";
 
 /** @import { Details, TurnData } from "../net/wire.js" */
 /** @typedef {Details["items"][number]} DetailsItem */
+/** @typedef {(path: string, line: number) => void} OpenFile */
 
-const RUNS = "The turn still runs: this is what there is so far.";
-const LINGERS = "The reply is complete, but the agent's program has not ended yet: this is what there is so far.";
-const AGAIN_MS = 1000; // a turn is over in the thread before it is in the store of a machine that lags behind
+const RUNS = "The turn still runs. What the agent does appears here.";
+const LINGERS = "The reply is complete, but the agent's program has not ended yet. What it does appears here.";
+const NEAR_PX = 24; // so near their end, details are read as they come
 const FOLD_CHARACTERS = 400; // a thought that is longer is folded
 const FOLDED_CHARACTERS = 120; // of its beginning are shown
 const NOT_FOUND = 404;
@@ -63,25 +66,30 @@ export const DetailsPage = (props) => html`<${TurnDetails} place=${CHAT} ...${pr
 /** @param {{ id: string, turn: number }} props */
 export const RunDetailsPage = (props) => html`<${TurnDetails} place=${RUN} ...${props} />`;
 
+/** The place of what is open. */
+const place = () => (state.route.page === "run" ? RUN : CHAT);
+
+/**
+ * The details of a turn, which are read again until it is over: its end may come between the turn and its events.
+ *
+ * @param {Place} place
+ * @param {string} id
+ * @param {number} turn
+ */
+const useDetails = ({ load }, id, turn) =>
+  useLive(
+    () => load(id, turn),
+    (it) => it.whole && Boolean(it.turn.finalized),
+    [id, turn],
+  );
+
 /** @param {{ place: Place, id: string, turn: number }} props */
 function TurnDetails({ place, id, turn }) {
-  const [details, setDetails] = useState(/** @type {Details | null} */ (null));
-  const [error, setError] = useState(/** @type {unknown} */ (null));
-  const load = () => place.load(id, turn).then(setDetails, setError);
-  const directory = place.find(id)?.cwd;
-  useEffect(() => {
-    load();
-    document.getElementById("main")?.focus();
-  }, []);
-  // A turn that was still running is read again once it is over.
-  const isFinalized = useThread()?.chat.turns.find((it) => it.turn === turn)?.finalized;
-  useEffect(() => {
-    const isCurrent = details?.whole && details.turn.finalized; // its end may come between the turn and its events
-    if (!isFinalized || !details || isCurrent) return undefined;
-    const timer = setTimeout(load, AGAIN_MS);
-    return () => clearTimeout(timer);
-  }, [isFinalized, details]);
-  if (error) return html`<${Failed} error=${error} path=${place.path(id)} />`;
+  const [details, error] = useDetails(place, id, turn);
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const note = useEndInSight(box, details);
+  useEffect(() => document.getElementById("main")?.focus(), []);
+  if (error && !details) return html`<${Failed} error=${error} path=${place.path(id)} />`;
   return html`<section class="chat record" aria-labelledby="record-title">
     <header class="head">
       <a class="quiet round" href=${place.path(id)} aria-label=${place.back}><${Icon} name="back" /></a>
@@ -89,23 +97,62 @@ function TurnDetails({ place, id, turn }) {
         <h1 id="record-title">Details of turn ${turn}</h1>
         <p><bdi>${oneLine(place.find(id)?.title)}</bdi></p>
       </div>
-      <a class="button" href=${place.eventsUrl(id, turn)} download=${`turn-${turn}.ndjson`} title="Download the events">Events</a>
+      <${Events} place=${place} id=${id} turn=${turn} />
     </header>
-    <div class="thread" tabindex="0" role="region" aria-label="Details">
-      <div class="column">${details ? contentOf(details, load, directory) : html`<${Status} loading>Loading…<//>`}</div>
+    <div class="thread" ref=${box} onScroll=${note} tabindex="0" role="region" aria-label="Details">
+      <div class="column"><${Body} place=${place} id=${id} details=${details} /></div>
     </div>
   </section>`;
 }
 
 /**
- * @param {Details} details
- * @param {() => void} load
- * @param {string | undefined} directory  Paths below it are shown without it.
+ * The details of a turn beside its thread.
+ *
+ * @param {{ id: string, turn: number }} props
  */
-function contentOf(details, load, directory) {
+export function DetailsBeside({ id, turn }) {
+  const [details, error] = useDetails(place(), id, turn);
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const note = useEndInSight(box, details);
+  if (error && !details) return html`<p class="side-note" role="alert">${messageOf(error)}</p>`;
+  return html`<div class="pane-body record-beside" ref=${box} onScroll=${note} tabindex="0" role="region" aria-label="Items">
+    <${Body} place=${place()} id=${id} details=${details} openFile=${openFileOf(id)} />
+  </div>`;
+}
+
+/** @param {{ id: string, turn: number }} props */
+export const EventsOfTurn = (props) => html`<${Events} place=${place()} ...${props} />`;
+
+/** @param {{ place: Place, id: string, turn: number }} props */
+function Events({ place, id, turn }) {
+  return html`<a class="button" href=${place.eventsUrl(id, turn)} download=${`turn-${turn}.ndjson`} title="Download the events"
+    >Events</a
+  >`;
+}
+
+/** @param {{ place: Place, id: string, details: Details | null, openFile?: OpenFile }} props */
+function Body({ place, id, details, openFile }) {
+  if (!details) return html`<${Status} loading>Loading…<//>`;
   const plain = () => html`<${PlainDetails} details=${details} />`;
-  const content = html`<${Content} details=${details} load=${load} directory=${directory} />`;
+  const content = html`<${Content} details=${details} directory=${place.find(id)?.cwd} openFile=${openFile} />`;
   return html`<${Boundary} of=${details} plain=${plain}>${content}<//>`;
+}
+
+/**
+ * Keep the end of what grows in sight if it is; returns what notes that, for each scrolling.
+ *
+ * @param {{ current: HTMLElement | null }} box
+ * @param {unknown} grown
+ */
+function useEndInSight(box, grown) {
+  const isAtEnd = useRef(false);
+  useLayoutEffect(() => {
+    if (box.current && isAtEnd.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [grown]);
+  return () => {
+    const { scrollTop, clientHeight, scrollHeight } = /** @type {HTMLElement} */ (box.current);
+    isAtEnd.current = scrollTop > 0 && scrollTop + clientHeight > scrollHeight - NEAR_PX;
+  };
 }
 
 /** @param {{ error: unknown, path: string }} props */
@@ -116,15 +163,15 @@ function Failed({ error, path }) {
   <//>`;
 }
 
-/** @param {{ details: Details, load: () => void, directory?: string }} props */
-function Content({ details, load, directory }) {
+/** @param {{ details: Details, directory?: string, openFile?: OpenFile }} props  `directory`: paths below it are shown without it. */
+function Content({ details, directory, openFile }) {
   const { turn, items } = details;
   const root = useRef(/** @type {HTMLElement | null} */ (null));
   const [isFailedOnly, setFailedOnly] = useState(false);
   useLayoutEffect(() => {
     if (!root.current) return;
     listenForCopies(root.current);
-    listenForPlaces(root.current);
+    listenForPlaces(root.current, openFile);
   }, []);
   const open = (/** @type {boolean} */ isOpen) => () => {
     for (const it of root.current?.querySelectorAll("details") ?? []) it.open = isOpen;
@@ -150,7 +197,7 @@ function Content({ details, load, directory }) {
         }
       </div>`
     }
-    ${!details.whole && html`<${Incomplete} isRunning=${turn.state !== "completed"} load=${load} />`}
+    ${!details.whole && html`<p class="banner">${turn.state === "completed" ? LINGERS : RUNS}</p>`}
     <ol class="items" data-failed-only=${isFailedOnly || undefined}>
       ${entriesOf(items, directory)}
     </ol>
@@ -160,12 +207,6 @@ function Content({ details, load, directory }) {
 
 /** Whether an item is a call that failed or was not allowed. @param {DetailsItem} item */
 const hasFailed = (item) => item.kind === "call" && Boolean(item.is_error || item.refused || item.exit_code);
-
-/** @param {{ isRunning: boolean, load: () => void }} props */
-function Incomplete({ isRunning, load }) {
-  const again = html` <button type="button" class="quiet" onClick=${load}>Load again</button>`;
-  return html`<p class="banner">${isRunning ? RUNS : LINGERS}${again}</p>`;
-}
 
 /**
  * The items as entries of a list, with a heading wherever a round begins.
@@ -306,11 +347,12 @@ function AskedItem({ item, directory }) {
 /** @param {{ text: string | undefined }} props */
 function Static({ text }) {
   const root = useRef(/** @type {HTMLElement | null} */ (null));
+  const prose = useRef(/** @type {Prose | null} */ (null));
   useLayoutEffect(() => {
-    const prose = new Prose(/** @type {HTMLElement} */ (root.current));
-    prose.show(text ?? "", false);
-    return () => prose.close();
+    prose.current ??= new Prose(/** @type {HTMLElement} */ (root.current));
+    prose.current.show(text ?? "", false);
   }, [text]);
+  useLayoutEffect(() => () => prose.current?.close(), []);
   return html`<div class="prose" ref=${root}></div>`;
 }
 

@@ -5,7 +5,7 @@ import { Dialog, html, useEffect, useLayoutEffect, useRef, useState, withValue }
 import { api, messageOf } from "../net/api.js";
 import { changeChat, goToTurn } from "../state/actions.js";
 import { decidesAbout, isOwner, isReader } from "../state/people.js";
-import { chatPath, go, goToNeighbour, openListed } from "../state/router.js";
+import { chatPath, detailsPath, go, goToNeighbour, openListed } from "../state/router.js";
 import { attempt, chatOf, openDialog, set } from "../state/store.js";
 import { ago, base, harmless, oneLine } from "../text/format.js";
 import { hasWords, KINDS, partsOf } from "../text/hits.js";
@@ -63,7 +63,7 @@ function actionsOf({ route, about }) {
   const all = [
     [!isReader(), "New chat", () => go("/"), "Alt + N"],
     [isOwner(), "Continue from a terminal", dialog("sessions")],
-    [Boolean(chat?.turns), "Details of the last turn", () => chat && go(`${chatPath(chat.id)}/turns/${chat.turns}`)],
+    [Boolean(chat?.turns), "Details of the last turn", () => chat && go(detailsPath(chat.id, chat.turns))],
     [Boolean(chat) && !isReader(), "Rename and settings", dialog("settings")],
     [Boolean(chat) && decides, chat?.pinned ? "Unpin" : "Pin", change({ pinned: !chat?.pinned })],
     [Boolean(chat) && decides, chat?.archived ? "Unarchive" : "Archive", change({ archived: !chat?.archived })],

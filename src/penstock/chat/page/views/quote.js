@@ -1,13 +1,13 @@
 // The button that puts what is selected into the message that is written next.
 
 import { composerField, html, useEffect, useState } from "../components/ui.js";
-import { closePane } from "../state/files.js";
+import { closePane } from "../state/beside.js";
+import { WIDE } from "../state/router.js";
 import { excerpt, quotation } from "../text/quote.js";
 import { QUOTED } from "./composer.js";
 
 const GAP_PX = 8;
 const EDGE_PX = 52; // from the edge of the window, so that all of the button is in it
-const BESIDE = window.matchMedia("(min-width: 1200px)"); // where the pane does not cover the field
 
 /** @typedef {{ text: string, x: number, y: number }} Selected */
 
@@ -104,7 +104,7 @@ export function Quote() {
   const { text, x, y } = found;
   const quote = () => {
     getSelection()?.removeAllRanges();
-    if (!BESIDE.matches) closePane();
+    if (!WIDE.matches) closePane(); // it covers the field
     document.dispatchEvent(new CustomEvent(QUOTED, { detail: text }));
   };
   const keep = (/** @type {Event} */ event) => event.preventDefault(); // a press on it does not end the selection

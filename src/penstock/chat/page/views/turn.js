@@ -19,7 +19,8 @@ import {
   Wrong,
 } from "../components/ui.js";
 import { api } from "../net/api.js";
-import { openChanges } from "../state/files.js";
+import { openBeside } from "../state/beside.js";
+import { goToTurn } from "../state/actions.js";
 import { movedBy } from "../state/reducer.js";
 import { Prose } from "../markdown/prose.js";
 import { isReader, otherPerson } from "../state/people.js";
@@ -32,6 +33,7 @@ import { Doing } from "./doing.js";
 import { lazy } from "./lazy.js";
 
 /** @import { Turn as TurnState, Unsent as UnsentMessage } from "../state/reducer.js" */
+/** @import { Version } from "../text/versions.js" */
 
 export const loadQuestion = async () => (await import("./question.js")).Question;
 const Question = lazy(loadQuestion, { isBeside: true });
@@ -61,6 +63,7 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
  * @property {TurnState[]} [queue]  The turns that wait, if this is one of them and a person may change it.
  * @property {number} [stops]  The turn that runs, if this one waits.
  * @property {boolean} [steers]  The agent of that turn takes messages while it works.
+ * @property {Version[]} [versions]  Of its message, if there are several.
  * @property {TurnState[]} [parts]  Messages that the agent took while it worked on this turn.
  * @property {boolean} [canLook]  What the agent does now, and what it changed, can be asked for.
  * @property {(text: string) => void} onLate  An answer came too late.
@@ -89,6 +92,7 @@ export class TurnView extends Component {
     ]);
     if (numbersOf(next.queue) !== numbersOf(this.props.queue)) return true;
     if (numbersOf(next.parts) !== numbersOf(this.props.parts)) return true;
+    if (chatsOf(next.versions) !== chatsOf(this.props.versions)) return true;
     return names.some((name) => next[name] !== this.props[name]);
   }
 
@@ -100,6 +104,7 @@ export class TurnView extends Component {
 }
 
 const numbersOf = (/** @type {TurnState[]} */ queue = []) => queue.map(({ turn }) => turn).join();
+const chatsOf = (/** @type {Version[]} */ versions = []) => versions.map(({ chat }) => chat).join();
 
 /** @param {Props} props */
 function Turn(props) {
@@ -188,7 +193,7 @@ function Changed({ chat, turn: { turn, changed, found, undone } }) {
   const mark = undoneMark(undone);
   const more = foundMeanwhile(found, changed);
   return html`<p class="changed">
-    <button type="button" class="quiet" onClick=${() => openChanges(chat, turn)}>
+    <button type="button" class="quiet" onClick=${() => openBeside(chat, { kind: "changes", turn })}>
       ${changed && html`${filesChanged(changed.files)} <span class="diff-counts">${countsOf(changed)}</span>`}${mark && ` · ${mark}`}${more}
     </button>
   </p>`;
@@ -299,8 +304,37 @@ function Asked(props) {
       <${Time} at=${turn.asked_at} />${turn.prompt !== "" && html`<${Prompt} text=${turn.prompt} />`}
       ${isBranched && html`<${Menu} label=${`More with message ${turn.turn}`} items=${branchItems(chat, turn.turn)} />`}
     </div>
+    <${Versions} chat=${chat} versions=${props.versions} />
     ${!isQueued && turn.steer?.state === "late" && html`<p class="given-note">It came too late for the turn before</p>`}
     ${queued}
+  </div>`;
+}
+
+/**
+ * "2/3": which version of the message this chat has, with the ways to the chats of the others.
+ *
+ * @param {{ chat: string, versions?: Version[] }} props
+ */
+function Versions({ chat, versions = [] }) {
+  const at = versions.findIndex((it) => it.chat === chat);
+  if (at < 0) return null;
+  const step = (/** @type {number} */ by, /** @type {string} */ label, /** @type {string} */ icon) => {
+    const to = versions[at + by];
+    return html`<button
+      type="button"
+      class="quiet move"
+      aria-label=${label}
+      title=${label}
+      disabled=${!to}
+      onClick=${() => goToTurn(to.chat, to.turn)}
+    >
+      <${Icon} name=${icon} />
+    </button>`;
+  };
+  const label = `Version ${at + 1} of ${versions.length} of this message`;
+  return html`<div class="versions" role="group" aria-label=${label}>
+    ${step(-1, "Version before", "back")}<span aria-hidden="true">${at + 1}/${versions.length}</span>
+    ${step(1, "Next version", "forward")}
   </div>`;
 }
 
