@@ -63,3 +63,21 @@ def test_what_follows_the_end_is_a_sign_of_a_loss() -> None:
         normalizer.apply(update)
     normalizer.close()
     assert normalizer.health.losses[0] == "text or calls came after the agent's own end"
+
+
+@pytest.mark.parametrize(
+    ("usage", "updates", "losses"),
+    [
+        (Usage(input_tokens=7, output_tokens=2), [], 1),
+        (Usage(input_tokens=7, output_tokens=2), [up.ToolCall("a", "Read", {}), up.ToolReturn("a", "x")], 0),
+        (Usage(input_tokens=0, output_tokens=0), [], 0),
+        (None, [], 0),
+    ],
+)
+def test_a_final_text_alone_is_a_sign_of_a_loss(usage: Usage | None, updates: list[up.Update], losses: int) -> None:
+    """If the model was asked, it has said something before; a call is content too."""
+    normalizer = Normalizer("test", up.Traits())
+    for update in (*updates, up.Result("done", usage=usage)):
+        normalizer.apply(update)
+    normalizer.close()
+    assert len(normalizer.health.losses) == losses
