@@ -42,6 +42,8 @@ class PlayedLink:
         if parts == ["agents"]:
             found: Any = {"agents": [AGENT]}
         elif parts == ["chats"] and method == "POST":
+            if body.get("text") is not None:
+                self._asked[body["id"]] = json.loads(body["text"])
             found = {**CHAT, "id": body["id"]}
         elif parts[2:] == ["turns"]:
             self._asked[parts[1]] = json.loads(body["text"])
@@ -78,7 +80,7 @@ class PlayedLink:
                 continue
             number += 1
             if number > after:
-                yield TurnStep([Numbered(number, 0, what)])
+                yield TurnStep([Numbered(number, 0, _of_turn(what, turn))])
 
     def _answered(self, chat: str, rows: list[Numbered]) -> Iterator[Entry | ev.Event | None]:
         """Yield what the rows have, with the answers of the client between them, and None while one is missing."""
@@ -102,3 +104,8 @@ class PlayedLink:
             asked.remove(found)
             yield Answered(TURN, found, self._answers[chat, found])
             yield ev.QuestionAnswered(id=found, by="person", agent="claude")
+
+
+def _of_turn(what: Entry | ev.Event, turn: int) -> Entry | ev.Event:
+    """Return an entry as one of this turn: the first one of a chat that began together with it."""
+    return msgspec.structs.replace(what, turn=turn) if getattr(what, "turn", None) == TURN else what
