@@ -223,8 +223,8 @@ class Statements:
         )
         for (chat,) in chats.fetchall():
             reads = self._reads(chat) or {}
-            if reads.pop(person, None) is not None:
-                self._put_reads(chat, reads)
+            reads.pop(person, None)
+            self._put_reads(chat, reads)
 
     def delete_chat(self, chat: str) -> None:
         """Delete a chat with all that belongs to it."""
