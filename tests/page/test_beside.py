@@ -89,10 +89,12 @@ def test_one_pane_beside_the_thread(thread: Thread) -> None:
 
 
 def test_details_beside_a_turn_that_runs(at: Callable[..., Thread], server: Server) -> None:
-    """What the agent does appears in the details while the turn runs."""
+    """What the agent does appears in the details while the turn runs, also after the server has failed once."""
     thread = at("pondering", viewport=WIDE)
     thread.say("ponder")
     expect(thread.status(1)).to_have_text("Thinking…")
+    thread.device.allow("status of 503")
+    thread.page.route("**/turns/1/details", lambda route: route.fulfill(status=503), times=1)
     thread.page.goto(f"{thread.base}/chats/{thread.chat}/turns/1")
     pane = thread.page.locator(".side-pane")
     expect(pane.locator(".banner")).to_contain_text("still runs")

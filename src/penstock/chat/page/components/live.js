@@ -3,6 +3,7 @@
 import { statusOf, OFFLINE } from "../net/api.js";
 import { useEffect, useState } from "./ui.js";
 
+const SERVER_ERROR = 500;
 const ASK_MS = 1000; // as often as one reads
 const SHARE = 5; // what takes long to make, send and draw is asked for after so many times as long
 
@@ -35,7 +36,8 @@ export function useLive(load, isOver, inputs) {
       } catch (error) {
         if (isGone) return;
         setProblem(error);
-        isLast = statusOf(error) !== OFFLINE; // a server that can be reached again answers the next time
+        const status = statusOf(error);
+        isLast = status !== OFFLINE && (status ?? 0) < SERVER_ERROR; // else it may answer the next time
       }
       if (!isGone && !isLast) timer = setTimeout(ask, Math.max(ASK_MS, SHARE * (performance.now() - began)));
     };
