@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from penstock.agents._causes import cause_of_body, cause_of_status
+from penstock.agents._causes import cause_of_body, cause_of_sentence, cause_of_status
 from penstock.agents._json import as_dict, as_int, as_ms
 from penstock.events import Cause
 from penstock.updates import Notice
@@ -82,8 +82,9 @@ def cause_of(info: Any, *texts: str) -> Cause | None:
 def _cause_of_text(text: str) -> Cause | None:
     text = text.strip().replace("’", "'")
     found = _STATUS.match(text)
-    if found is not None:
-        return cause_of_status(int(found[1]))
+    stated = (cause_of_status(int(found[1])) if found is not None else None) or cause_of_sentence(text)
+    if stated is not None or found is not None:
+        return stated
     return next((cause for start, cause in _SENTENCES if text.startswith(start)), None) or cause_of_body(text)
 
 
