@@ -293,11 +293,12 @@ def _tried(bwrap: str, found: View, run: ToConfine, data: str) -> list[str]:
         [bwrap, *arguments(msgspec.structs.replace(found, tmpfs_bytes=it), as_root=os.geteuid() == 0)[1:]]
         for it in (size, None)
     )
-    for words in (sized, unsized):
-        if has_worked(data, words):
-            return words
+    if has_worked(data, sized):
+        return sized
     problem, words = _failure([*sized, "/bin/true"], run.cwd), sized
     if SIZE_OPTION in problem:
+        if has_worked(data, unsized):
+            return unsized
         problem, words = _failure([*unsized, "/bin/true"], run.cwd), unsized
     if not problem:
         note_worked(data, words)

@@ -71,7 +71,9 @@ def test_the_real_home_is_empty_where_the_environment_names_another(
     assert run(inside, f"ls -A {real}; pwd").split() == ["shop", str(inside)]
 
 
-def test_a_bubblewrap_without_the_option_runs_as_before(shop: Path, tmp_path: Path) -> None:
+def test_a_bubblewrap_without_the_option_runs_as_before(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It calls the option unknown: then the same words without it are tried, and kept."""
     old = tmp_path / "bwrap"
     tries = tmp_path / "tries"
@@ -89,7 +91,12 @@ def test_a_bubblewrap_without_the_option_runs_as_before(shop: Path, tmp_path: Pa
     assert "--size" not in words
     assert len(tries.read_text().splitlines()) == 2
     assert confine._tried(str(old), own_view(str(shop), hidden=[str(tmp_path)]), asked, str(data)) == words
-    assert len(tries.read_text().splitlines()) == 2, "it is tried once"
+    assert len(tries.read_text().splitlines()) == 3, "the words without it are tried once"
+    old.write_text(f'#!/bin/sh\necho "$*" >>{tries}\n')
+    monkeypatch.setattr(confine, "has_worked", lambda data, words: "--size" not in words)
+    assert "--size" in confine._tried(str(old), own_view(str(shop), hidden=[str(tmp_path)]), asked, str(data)), (
+        "a newer one"
+    )
 
 
 @pytest.mark.parametrize("home", ["/", "/usr/sbin", "/nonexistent"])
