@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from penstock.config.rules import ABOVE_0, MAX_EXACT_INTEGER, SECONDS, Rule, one_of, whole
-from penstock.config.run_keys import RUN
+from penstock.config.run_keys import OF_PROFILES
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 """Name of a profile or of a variable: one word, which no agent with a profile or a command has."""
@@ -34,7 +34,7 @@ KEYS: dict[str, Rule] = {
     "model": _text,
     "effort": _text,
     "system_prompt": _text,
-    **RUN,
+    **OF_PROFILES,
     "route": one_of("exec", "server", "acp", quote='"'),
     "files": _words,
     "schema": _text,

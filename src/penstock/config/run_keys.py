@@ -11,13 +11,15 @@ NETWORKS = ("none", "agent", "all")
 """Networks of runs, the smallest first, as in `penstock.run.network`."""
 MAX_TMPFS_MB = 1024 * 1024
 """Megabytes of the largest directory in memory of a confined run."""
-RUN: dict[str, Rule] = {
+OF_PROFILES: dict[str, Rule] = {
     "sandbox": one_of("auto", "on", "own", "off", quote='"'),
     "allow": one_of("default", *LEVELS, quote='"'),
     "network": one_of(*NETWORKS, quote='"'),
     "network_hosts": ADDRESSES,
-    "sandbox_tmpfs": whole(1, MAX_TMPFS_MB),
 }
+"""Rules of the keys of `[run]` that its profiles have too."""
+RUN: dict[str, Rule] = {**OF_PROFILES, "sandbox_tmpfs": whole(1, MAX_TMPFS_MB)}
+"""Rules of the keys of `[run]`."""
 
 _FREEDOM: dict[str, int] = {"read": 0, "ask": 1, "default": 1, "own": 1, "edits": 2, "all": 3}
 """Order of the levels. The defaults of agents are unknown here: only `read` and `ask` allow no more than these do."""
