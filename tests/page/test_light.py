@@ -153,3 +153,10 @@ def test_a_long_list(own_server: Callable[..., Server], devices: Callable[..., D
     expect(page.get_by_role("button", name="Archived (1)")).to_be_visible(timeout=SETTLED_MS)
     rest = page.locator(f"#chats li[aria-setsize='{LONG - 1}'][aria-posinset='1']")
     expect(rest).to_have_count(1, timeout=SETTLED_MS)
+
+    page.goto(f"{server.url}/chats/{chats[0]}")
+    expect(last).to_be_in_viewport(timeout=SETTLED_MS)
+    page.locator(".composer textarea").fill("hello")
+    page.keyboard.press("Enter")
+    expect(page.locator("#chats .row-of-list").first).to_have_attribute("data-chat", chats[0], timeout=SETTLED_MS)
+    expect(last).to_be_in_viewport(timeout=SETTLED_MS)

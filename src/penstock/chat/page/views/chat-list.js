@@ -21,7 +21,7 @@ import { decidesAbout, isReader, otherPerson } from "../state/people.js";
 import { chatPath, runPath } from "../state/router.js";
 import { endSelecting, select, selected, startSelecting } from "../state/selection.js";
 import { signOut } from "../state/session.js";
-import { attempt, machineOf, openDialog, set, state } from "../state/store.js";
+import { attempt, chatOf, machineOf, openDialog, set, state } from "../state/store.js";
 import { isUnread } from "../state/unread.js";
 import { ago, agoInShort, monograms, oneLine } from "../text/format.js";
 
@@ -393,10 +393,11 @@ export function ListedChats({ app }) {
   const [parts, goTo] = useWindow(groups, [focused, app.route.id], wanted, list);
   const isLong = shown.length > ROWS;
   const isListed = shown.some((it) => it.id === app.route.id);
-  // Once for each that is opened, and again when all chats are there: the list moves as others go on.
+  const turns = chatOf(app.route.id)?.turns;
+  // Once for each that is opened, when all chats are there, and when a message has moved it: others move as they go on.
   useEffect(() => {
     list.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
-  }, [app.route.id, isListed, app.isWhole]);
+  }, [app.route.id, isListed, app.isWhole, turns]);
   const menu = [...(app.about?.node ? [NODES] : []), ...listMenu(), ...MENU];
   return html`<nav id="chats" class="side" aria-label="Chats" onKeyDown=${(/** @type {KeyboardEvent} */ event) => onListKey(event, order, goTo)}>
     <header>
