@@ -253,6 +253,7 @@ def test_words_that_are_no_command(word: str, capfd: pytest.CaptureFixture[str])
         ),
         (["run", "none", "fix", "the", "test"], "'the test' is after it; quote the prompt: penstock run none 'fix the"),
         (["run", "none", "hi", "--stdin", "always"], "argument --stdin: invalid choice: 'always'"),
+        (["run", "none", "hi", "--record", "n" * 5000], "no record can be written"),
         (["run", "none", "-p", "hi"], "no option '-p'; the prompt follows the agent's name, without an option"),
         (["run", "none", "hi", "--yolo"], "there is no option '--yolo'; did you mean --allow all?"),
         (["run", "none", "hi", "--timeuot=1"], "there is no option '--timeuot'; did you mean --timeout?"),

@@ -21,7 +21,7 @@ from penstock.cli.screen import Screen
 from penstock.cli.silence import Silence, is_ci
 from penstock.config.data import data_path
 from penstock.core.questions import REJECT, resolve
-from penstock.errors import AgentNotFound
+from penstock.errors import AgentNotFound, PenstockError
 from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded, RunStarted
 from penstock.run.history import History, HistoryWriter, Kind, record_of
 from penstock.run.network import Network
@@ -293,8 +293,7 @@ class LiveRuns:
         finally:
             for shown in self._shown:
                 shown.run.stop()
-                while rest := shown.run.poll():  # left over if the output failed; they have the end and the tokens
-                    self._remember(shown, rest)
+                self._remember_rest(shown)
             if self._groups is not None:
                 self._groups.close()
             if self.edits is not None:
@@ -371,6 +370,13 @@ class LiveRuns:
     def _remember(self, shown: ShownRun, batch: list[Event]) -> None:
         if shown.history is not None:
             shown.history.apply_batch(batch)
+
+    def _remember_rest(self, shown: ShownRun) -> None:
+        """Note the events that are left over if the output failed: they have the end of the run, and its tokens."""
+        if shown.history is not None:
+            with contextlib.suppress(PenstockError):  # of the run itself, which has been raised
+                while rest := shown.run.poll():
+                    self._remember(shown, rest)
 
     def _turn(self) -> None:
         for index, shown in enumerate(self._shown):

@@ -253,7 +253,7 @@ async def _serve(
             data=data,
             push=Push(SignedInSubscribers(logins), hosts=config.serve("push_hosts") or (), now=clock),
         )
-        following = asyncio.gather(logins.follow(), service.read_marks.follow(people.listed))
+        following = [asyncio.create_task(it) for it in (logins.follow(), service.read_marks.follow(people.listed))]
         try:
             await logins.read_again()
             if member is not None:
@@ -270,7 +270,8 @@ async def _serve(
                     keeping.cancel()
         finally:
             await service.close()
-            following.cancel()
+            for task in following:
+                task.cancel()
             await logins.browsers.close()
             (data / OPENED).unlink(missing_ok=True)
     return server.ended_by
