@@ -19,7 +19,7 @@ COVERED := tests/core tests/run/test_lifecycle.py tests/run/test_lifecycle_table
 	proposals.py queue_items.py reply.py scan.py submission.py)
 
 # Tests that have targets of their own.
-OTHER_TARGETS := $(addprefix --ignore=tests/,doc loop repo cluster chat/web/test_cuts.py chat/web/test_kills.py chat/web/test_acp_kills.py)
+OTHER_TARGETS := $(addprefix --ignore=tests/,doc loop repo cluster project chat/web/test_cuts.py chat/web/test_kills.py chat/web/test_acp_kills.py)
 
 # The fast tests, with a Python. In a fresh clone, each of the workers would rewrite all asserts to show their values, which
 # takes longer than a third of the tests. So only those that fail run with that, once more; the first run decides.
@@ -60,7 +60,7 @@ page-types: $(VENV)/.run ## write the page's types of the API anew, from the ser
 test: $(VENV)/.dev ## run the fast tests; `make check` runs those of the project's rules
 	@$(call FAST_TESTS,$(BIN)/python)
 
-test-cases: $(VENV)/.dev ## run what `make test` leaves out, but for doc, loop and cluster: slow tests, and every fourth of the cases and recordings that are left
+test-cases: $(VENV)/.dev ## run what `make test` leaves out, but for doc, loop, cluster and project: slow tests, and every fourth of the cases and recordings that are left
 	PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest -m "slow or sample" -n auto --dist worksteal $(OTHER_TARGETS) $(ARGS)
 
 test-minima: $(MINIMA)/.dev ## run the fast tests with the lowest versions of other packages that pyproject.toml allows
