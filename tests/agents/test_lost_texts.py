@@ -246,3 +246,19 @@ def test_parts_without_their_number_are_misfits() -> None:
     assert "a piece of text without an id" in health.misfits
     _, health = changed("codex-server/todo", partial(moved, "params.item.id"))
     assert "an item without an id" in health.misfits
+
+
+@pytest.mark.parametrize(
+    ("details", "misfits"),
+    [("Structured output provided successfully", {}), ("Error: Exit code 3", {"a failed result without is_error": 1})],
+)
+def test_a_failure_of_claude_without_its_flag(details: str, misfits: dict[str, int]) -> None:
+    """It is noticed by the details; those of a reply by a schema are a text too."""
+    call = {"type": "tool_use", "id": "t1", "name": "StructuredOutput", "input": {}}
+    block = {"type": "tool_result", "tool_use_id": "t1", "content": details}
+    lines = [
+        {"type": "assistant", "message": {"id": "m1", "role": "assistant", "content": [call]}},
+        {"type": "user", "message": {"role": "user", "content": [block]}, "tool_use_result": details},
+        {"type": "result", "subtype": "success", "result": "{}"},
+    ]
+    assert read("claude", lines)[1].misfits == misfits

@@ -130,6 +130,8 @@ _ERROR_FRAME = re.compile(r"<tool_use_error>(.*)</tool_use_error>", re.DOTALL)
 _OUTPUT_FRAME = re.compile(r"<persisted-output>\n(.*)\n</persisted-output>", re.DOTALL)
 _LAUNCHED = re.compile(r"([^\n(]+) \(This tool result is internal metadata\b.*", re.DOTALL)
 _DURATIONS = ("durationMs", "totalDurationMs")
+_FAILURES = ("Error: ", "User rejected ")
+"""Beginnings of the details of a failed call. Those of nearly all others are objects."""
 _COMMAND_OUTPUT = re.compile(r"<local-command-std(?:out|err)>(.*)</local-command-std(?:out|err)>", re.DOTALL)
 _INTERRUPTED = "The user doesn't want to proceed with this tool use."
 """Beginning of the result of a call that was interrupted, by whomever. A rejected call has other words."""
@@ -281,8 +283,9 @@ class ClaudeLike:
                 items = self._plans.pop(call_id, None)
                 if items is not None and part.get("is_error") is not True:
                     yield Plan(items)
-                if len(parts) == 1 and isinstance(event.tool_use_result, str) and part.get("is_error") is None:
-                    note("a failed result without is_error")  # the details of all others are objects
+                report = event.tool_use_result if len(parts) == 1 else None
+                if isinstance(report, str) and report.startswith(_FAILURES) and part.get("is_error") is None:
+                    note("a failed result without is_error")
                 yield _tool_result(part, details, lane, self.exit_line)
             elif kind in ("image", "document"):
                 yield Notice("media", media_label(part), lane=lane)
