@@ -118,7 +118,7 @@ def test_what_is_read_at_one_node_is_read_at_another(cluster: Cluster) -> None:
         until(lambda: read() == [1, 1], "the home has the mark")
     with other.client() as owner:
         assert owner.get(f"/api/chats/{chat}").json()["read"] == 0
-    persons.remove(home.folder / "data", "ana")
+    persons.remove(other.folder / "data", "ana")
     statement = "SELECT reads FROM penstock.chats"
     with psycopg.connect(cluster.url, autocommit=True) as connection:
         until(lambda: connection.execute(statement).fetchall() == [({},)], "the mark is gone")

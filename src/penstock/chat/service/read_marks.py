@@ -23,6 +23,7 @@ class ReadMarks:
         self._shared = shared
         self._chats = chats
         self._people: frozenset[str] = frozenset()
+        """People of the server at the last look, and those who have marked something since."""
 
     async def mark(self, person: str, turns: Mapping[str, int]) -> None:
         """Note the newest turn that a person has read, of each chat. Marks only move forward.
@@ -33,6 +34,7 @@ class ReadMarks:
             StoreFailed: the marks could not be kept.
         """
         self._shared.require_open()
+        self._people |= {person}
         newest = {id: min(turn, await self._newest(id, turn)) for id, turn in turns.items() if id in self._chats}
         marked = await self._shared.store.mark_read(person, newest)
         if not self._shared.this_node.by_jobs:  # otherwise the store's notifications name them
@@ -50,19 +52,18 @@ class ReadMarks:
 
     async def follow(self, people: Callable[[], Collection[str] | None]) -> None:
         """Remove the marks of people who were removed, until cancelled. `people` returns the names; None: unknown."""
-        before: Collection[str] | None = None
         while True:
             now = people()
-            if now is not None and now != before:
+            if now is not None and frozenset(now) != self._people:
                 with suppress(StoreFailed):  # the next look does it
                     await self.keep(now)
-                    before = now
             await asyncio.sleep(LOOK_SECONDS)
 
     async def keep(self, people: Collection[str]) -> None:
         """Remove the marks of those who are no longer among these people.
 
-        On several machines that is whoever was among them at this node before: others may know people that it does not.
+        On several machines that is whoever was among them at this node before, or marked something here: other nodes
+        may know people that it does not.
 
         Raises:
             StoreFailed: some marks could not be removed; the next call does it.
