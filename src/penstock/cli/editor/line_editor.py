@@ -6,6 +6,7 @@ never asks the terminal for a position, because the answer would arrive among th
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import termios
@@ -78,6 +79,8 @@ class LineEditor:
         self._color = color
         self._kept = _KeptPrompts(history)
         self._is_warned = False
+        self._ended_by = 0
+        """Number of the signal that ended the editor; 0 for none."""
         suggestions, output = Suggestions(files, commands, values), SizedOutput()
         self._session: PromptSession[str] = PromptSession(
             "> ",
@@ -110,11 +113,11 @@ class LineEditor:
         """
         notify("\n")
         modes = _modes()
-        before = {number: signal.signal(number, _end) for number in ENDING}
+        before = {number: signal.getsignal(number) for number in ENDING}
         try:
             while True:
                 try:
-                    line = self._session.prompt(default=text)
+                    line = self._ask(text)
                 except KeyboardInterrupt:
                     if self._is_warned:
                         raise EOFError from None
@@ -131,6 +134,32 @@ class LineEditor:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def _ask(self, text: str) -> str:
+        """Return what was typed.
+
+        Raises:
+            SystemExit: a signal ended the program. It counts whatever else went wrong, as the terminal may be gone.
+        """
+        self._ended_by = 0
+        for number in ENDING:
+            signal.signal(number, _end)
+        try:
+            return self._session.prompt(default=text, pre_run=self._follow_signals)
+        finally:
+            if self._ended_by:
+                raise SystemExit(SIGNAL_BASE + self._ended_by)
+
+    def _follow_signals(self) -> None:
+        """Let signals end the editor between two steps of its loop: raised within one, they could leave it waiting."""
+        loop = asyncio.get_running_loop()
+        for number in ENDING:
+            loop.add_signal_handler(number, self._leave, number)
+
+    def _leave(self, number: int) -> None:
+        self._ended_by = number
+        with contextlib.suppress(Exception):  # it has ended already
+            self._session.app.exit(exception=EOFError)
 
     def remember(self, text: str) -> None:
         """Remember a prompt from elsewhere, to be recalled by keys."""
