@@ -167,11 +167,13 @@ class Gateway:
             runs = Runs(self.folder)
             api = Api(self.service, self.watches, self.security, runs, audit=audit, ping=ping, patience=patience)
             people = self.logins.people
-            following = asyncio.gather(self.logins.follow(), self.service.read_marks.follow(people.listed))
+            follow = self.logins.follow(), self.service.read_marks.follow(people.listed)
+            following = [asyncio.create_task(it) for it in follow]
             self.server = Server(make_app(api, PageFiles(self.page)), self.service.close)
             self.loop.call_soon(self._started.set)
             await self.server.serve(sockets=[self.socket])
-            following.cancel()
+            for task in following:
+                task.cancel()
             await self.logins.browsers.close()
 
     def close(self) -> None:

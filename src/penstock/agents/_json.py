@@ -43,7 +43,7 @@ def text_of(value: Any, sep: str = "\n") -> str:
 
 
 def words_of(value: Any, sep: str = "\n") -> str:
-    """Return what a model says: as `text_of`, but a value without any text is a misfit and left out, and so is None."""
+    """Return a text of a model, as `text_of` does. A value without any text is left out and noted, and so is None."""
     if type(value) is str:
         return value
     if value is None:

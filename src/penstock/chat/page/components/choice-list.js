@@ -40,7 +40,7 @@ export function useFound(typed, load, of) {
  * @param {object} options
  * @param {string} options.id
  * @param {string} options.label
- * @param {Item[]} options.items  Without any, there is no list.
+ * @param {Item[]} options.items  If it is empty, no list is shown.
  * @param {string} options.of  What is written: with another text, the mark begins anew.
  * @param {boolean} [options.isFirstMarked]  So that Enter chooses at once.
  * @param {(item: Item) => string} options.keyOf

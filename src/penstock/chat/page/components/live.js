@@ -5,7 +5,7 @@ import { useEffect, useState } from "./ui.js";
 
 const SERVER_ERROR = 500;
 const ASK_MS = 1000; // as often as one reads
-const SHARE = 5; // what takes long to make, send and draw is asked for after so many times as long
+const SHARE = 5; // an answer that took long to make, send and draw is followed by a pause of so many times as long
 
 /**
  * Return what `load` has given last, and what went wrong. It is asked for again while the page is seen, until `isOver`.
