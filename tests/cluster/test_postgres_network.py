@@ -114,6 +114,26 @@ def test_a_lost_acknowledgement_is_found_out(database: str, proxy: Proxy) -> Non
     asyncio.run(check())
 
 
+def test_read_marks_whose_acknowledgement_is_lost(database: str, proxy: Proxy) -> None:
+    """The caller gets the chats that the first attempt marked, so that it can notify whoever sees them."""
+
+    async def check() -> None:
+        direct = await PostgresStore.open(database)
+        store = await PostgresStore.open(proxy.url(database), patience=LONG)
+        async with asyncio.timeout(PATIENCE), direct, store:
+            await store.create_chat(ChatRow("a", "claude", "/", 1))
+            await store.get_chat("a")  # the connection of the next call is made
+            proxy.hold("to client")
+            marking = asyncio.ensure_future(store.mark_read("ana", {"a": 3}))
+            while (await direct.get_chat("a")).reads != {"ana": 3}:
+                await asyncio.sleep(0.01)
+            proxy.cut()
+            proxy.hold()
+            assert await marking == ["a"]
+
+    asyncio.run(check())
+
+
 def test_a_chat_that_is_not_there_is_not_deleted(database: str, proxy: Proxy) -> None:
     """Its deletion is an error after a lost attempt too; that of a chat that was there is none."""
 

@@ -203,16 +203,17 @@ class Statements:
         return get_chat(self._connection, chat)
 
     def mark_read(self, person: str, turns: Mapping[str, int], permit: Permit | None) -> list[str]:
-        """Move a person's read marks forward in the chats that the permit's reader sees; return those that changed."""
+        """Move a person's read marks forward in chats that the permit's reader sees; return those where they are."""
         reader = None if permit is None else permit()
         marked = []
         for chat, turn in turns.items():
             if reader is not None and not self._sees(reader, chat):
                 continue
             reads = self._reads(chat)
-            if reads is None or turn <= reads.get(person, -1) or (person not in reads and len(reads) >= MAX_READS):
+            if reads is None or turn < reads.get(person, -1) or (person not in reads and len(reads) >= MAX_READS):
                 continue
-            self._put_reads(chat, {**reads, person: turn})
+            if reads.get(person) != turn:
+                self._put_reads(chat, {**reads, person: turn})
             marked.append(chat)
         return marked
 

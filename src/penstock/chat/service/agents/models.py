@@ -58,5 +58,6 @@ class ModelLists:
 
     def close(self) -> None:
         """End the programs that are asked, soon, and ask no more."""
-        self._stopped.set()
+        # In this order: a program that ends would otherwise leave its thread to the next one.
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._stopped.set()

@@ -70,7 +70,7 @@ SUBMIT_SHOWN = f"""WITH shown AS (
 
 MARK_READ = """SELECT marked FROM mark_read_v1(
     %(ids)s::text[], %(turns)s::bigint[], %(person)s, %(most)s::bigint, %(reader)s::text, %(sees_all)s)"""
-"""Statement that returns the chats whose read mark has changed."""
+"""Statement that returns the chats whose read mark is now the given one."""
 
 LIST_TURNS = f"""SELECT {_TURN} FROM heads AS h LEFT JOIN LATERAL (
         SELECT * FROM turns WHERE chat = h.key AND turn < %(before)s ORDER BY turn DESC LIMIT %(limit)s
