@@ -17,7 +17,8 @@ MODELS = [AgentModel("m1", ["low"])]
 class Asked:
     """What stands for the programs. They answer once `go` is set."""
 
-    def __init__(self) -> None:
+    def __init__(self, pause: float = 0.005) -> None:
+        self.pause = pause
         self.names: list[str] = []
         self.go = threading.Event()
         self.answer: Callable[[], list[AgentModel]] = lambda: MODELS
@@ -30,7 +31,7 @@ class Asked:
             self.names.append(agent)
             self.at_once += 1
             self.most = max(self.most, self.at_once)
-        while not self.go.wait(0.005):
+        while not self.go.wait(self.pause):
             if is_stopped():
                 break
         with self._lock:
@@ -146,7 +147,7 @@ def test_a_server_that_ends() -> None:
     """The programs are ended, those that wait for their turn are not asked, and neither is any later."""
 
     async def script() -> None:
-        asked = Asked()
+        asked = Asked(pause=0)  # they end at once
         lists = ModelLists(asked)
         waiting = await many(asked, lists)
         lists.close()
@@ -156,4 +157,5 @@ def test_a_server_that_ends() -> None:
         assert await lists.of("later") == []
         assert len(asked.names) == MAX_ASKED
 
-    asyncio.run(script())
+    for _ in range(10):
+        asyncio.run(script())
