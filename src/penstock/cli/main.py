@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from penstock.errors import PenstockError
-
 COMMANDS = {
     "run": "penstock.cli.run",
     "read": "penstock.cli.read",
@@ -95,19 +93,6 @@ def _run(name: str, args: list[str]) -> int:
     return status
 
 
-def _removed_directory(error: Exception) -> PenstockError | None:
-    """Return the problem if the current directory is gone, which any step may be the first to find; else None."""
-    if isinstance(error, FileNotFoundError):
-        from penstock.cli.directory import current_directory
-        from penstock.errors import PenstockError
-
-        try:
-            current_directory()
-        except PenstockError as problem:
-            return problem
-    return None
-
-
 def _report_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Print the traceback of a bug, sanitized, since its message may have any text."""
     from traceback import format_exception
@@ -138,9 +123,10 @@ def _guarded(work: Callable[[], int]) -> int:
         return INTERRUPTED
     except Exception as error:
         from penstock.cli.console import notify_problem
+        from penstock.cli.system_problem import system_problem
         from penstock.errors import AgentNotFound, PenstockError
 
-        problem = error if isinstance(error, PenstockError) else _removed_directory(error)
+        problem = error if isinstance(error, PenstockError) else system_problem(error)
         if problem is None:
             raise
         notify_problem(str(problem))

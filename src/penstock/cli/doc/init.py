@@ -50,5 +50,9 @@ def _write(path: Path, text: str) -> None:
         ) from error
     except OSError as error:
         raise UsageError(f"{path} cannot be created: {error.strerror}") from error
-    with open(fd, "w", encoding="utf-8") as file:
-        file.write(text)
+    try:
+        with open(fd, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        path.unlink()  # it would be in the way of the next try
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
