@@ -410,7 +410,8 @@ class ChatStore(Protocol):
     async def mark_read(self, person: str, turns: Mapping[str, int]) -> list[str]:
         """Note the newest turn that a person has read, of each chat. Return the chats whose mark is now that turn.
 
-        A mark only moves forward, and one that was there before is returned too. Chats that do not exist, or that the permit's reader does not see, are left out.
+        A mark only moves forward, and one that was there before is returned too. Chats that do not exist, or that the
+        permit's reader does not see, are left out.
         """
         ...
 
