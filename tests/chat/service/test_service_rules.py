@@ -103,7 +103,10 @@ def test_a_rule_allows_the_command_that_was_seen(home: Home) -> None:
             for other in ("make  a", "make a; rm -rf /", "make a b", "'make a'", "MAKE a", "make a "):
                 assert await answers(service, id, f"{other}\nmake a", other) == "no once"
             (rule,) = service.chat(id).rules
+            changed: list[str] = []
+            service.chat_list.watch(changed.append)
             assert (await service.remove_rule(id, rule.id)).rules == []
+            assert changed == [id], "who watches the list sees that the rule is gone"
             await service.remove_rule(id, rule.id)
             assert await answers(service, id, "make a", "make a") == "no"
 

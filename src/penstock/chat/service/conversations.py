@@ -10,14 +10,18 @@ import asyncio
 from typing import get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from penstock.adapter import Allow, Level, Request, checked
 from penstock.chat.errors import Conflicting, Invalid
 from penstock.chat.service.agents.offered import Agents
 from penstock.chat.service.agents.workspaces import Workspaces
+from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.chats.chats import Chats
 from penstock.chat.service.shared import Shared
-from penstock.chat.store.rows import ChatRow
+from penstock.chat.service.validation import made_title
+from penstock.chat.store.protocol import FirstEntry
+from penstock.chat.store.rows import ChatRow, ContinuedConversation
 from penstock.errors import UsageError
 from penstock.run.history import RunRecord, conversations
 
@@ -55,8 +59,7 @@ class TerminalConversations:
         self._agents = agents
         self._workspaces = workspaces
         self._reading = asyncio.Lock()  # the history can be large: it is read for one request at a time
-        self.beginning: asyncio.Lock = asyncio.Lock()
-        """Lock to hold from `require` until the chat is kept, so that a conversation has one chat."""
+        self._beginning = asyncio.Lock()  # held until the chat is kept, so that a conversation has one chat
 
     async def find(self, words: str = "") -> list[ConversationView]:
         """Return the conversations at or below the roots whose prompts have all of these words, the newest first.
@@ -75,23 +78,42 @@ class TerminalConversations:
                 found.append(view)
         return found
 
-    async def require(self, agent: str, cwd: str, session_id: str, allow: Allow) -> ConversationView:
-        """Return the conversation with this id, for a new chat of the agent in the directory.
+    async def go_on(self, row: ChatRow, session_id: str, first: FirstEntry | None) -> Chat:
+        """Create a chat that continues the conversation with this id; without a title, it has that of the conversation.
+
+        Raises:
+            Invalid: there is no such conversation of its agent in its directory.
+            Conflicting: a chat has it, or it cannot be continued at the level of the chat.
+            As `Chats.create`.
+        """
+        if row.home != self._shared.this_node.home:
+            raise Invalid(f"{row.home} has no conversations of this machine", expected="a chat on this machine")
+        async with self._beginning:
+            found = await self._require(row, session_id)
+            self._shared.require_open()
+            title = row.title or (made_title(found.title) if found.title.strip() else None)
+            continues = ContinuedConversation(found.title, found.at)
+            return await self._chats.create(
+                replace(row, title=title, session_id=session_id, continues=continues), first
+            )
+
+    async def _require(self, row: ChatRow, session_id: str) -> ConversationView:
+        """Return the conversation with this id, for a new chat.
 
         Raises:
             Invalid: there is none.
             Conflicting: a chat has it, or it cannot be continued at this level.
         """
         for run in await self._read():
-            if (run.agent, run.session_id) == (agent, session_id):
+            if (run.agent, run.session_id) == (row.agent, session_id):
                 view = self._view(run)
-                if view is None or view.cwd != cwd:
+                if view is None or view.cwd != row.cwd:
                     break
                 if view.chat is not None:
                     raise Conflicting("another chat has this conversation", help=f"go on in the chat {view.chat}")
-                if not self._agents.continues(agent, allow, run.route):
+                if not self._agents.continues(row.agent, row.allow, run.route):
                     raise Conflicting(
-                        f"{agent} does not continue this conversation at the level {allow!r}",
+                        f"{row.agent} does not continue this conversation at the level {row.allow!r}",
                         expected="one of " + ", ".join(view.allows),
                     )
                 return view

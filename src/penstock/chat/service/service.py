@@ -37,7 +37,7 @@ from penstock.chat.service.chats.chat_list import ListedChats, Sees, everything
 from penstock.chat.service.chats.chat_view import ChatView, view_of
 from penstock.chat.service.chats.chats import Chats
 from penstock.chat.service.chats.costs import Costs, costs_of
-from penstock.chat.service.chats.heartbeats import Scheduler, checked
+from penstock.chat.service.chats.heartbeats import Scheduler
 from penstock.chat.service.chats.indexing import Indexer
 from penstock.chat.service.chats.search import PAGE_HITS, Search, SearchResult
 from penstock.chat.service.conversations import TerminalConversations
@@ -54,6 +54,7 @@ from penstock.chat.service.push import Push
 from penstock.chat.service.queue import Queue
 from penstock.chat.service.read_marks import ReadMarks
 from penstock.chat.service.retention import OldTurns
+from penstock.chat.service.settings import SettingChecks
 from penstock.chat.service.shared import Shared
 from penstock.chat.service.shares import Shares
 from penstock.chat.service.slots import Slots
@@ -62,7 +63,6 @@ from penstock.chat.service.trees import ChatTrees
 from penstock.chat.service.undo import TurnUndos
 from penstock.chat.service.validation import (
     allow_of,
-    budget_of,
     chat_id_of,
     check_max_chats,
     check_max_turns,
@@ -71,7 +71,6 @@ from penstock.chat.service.validation import (
     key_of,
     made_title,
     model_of,
-    setting_of,
     text_of,
     title_of,
     visibility_of,
@@ -79,8 +78,8 @@ from penstock.chat.service.validation import (
 from penstock.chat.service.webhooks import Webhooks
 from penstock.chat.store import permits
 from penstock.chat.store.costs import CostGroup
-from penstock.chat.store.protocol import ChatStore, FirstEntry, StoreFailed, clock
-from penstock.chat.store.rows import ChatChanges, ChatRow, ContinuedConversation, Heartbeat, Visibility
+from penstock.chat.store.protocol import ChatStore, StoreFailed, clock
+from penstock.chat.store.rows import ChatChanges, ChatRow, Visibility
 from penstock.chat.store.search import MAX_KEY, Reader
 from penstock.chat.store.state import StoreState
 from penstock.config.data import data_path
@@ -132,6 +131,7 @@ class Service:
         self._branches = Branches(shared, self._chats, self.attachments, self.places, self.agents, self.trees)
         self.conversations: TerminalConversations = TerminalConversations(shared, self._chats, self.agents, workspaces)
         self.queue: Queue = Queue(shared, self._chats)
+        self._settings = SettingChecks(self.agents, shared.limits.max_prompt_bytes, shared.now)
         self._first_turns = FirstTurns(shared, self._chats, self.attachments)
         self.read_marks: ReadMarks = ReadMarks(shared, self._chats)
         self.files: ChatFiles = ChatFiles(self._chats, self.this_node, hidden)
@@ -397,22 +397,12 @@ class Service:
         entry = None
         if first is not None:
             row, entry = await self._first_turns.prepared(row, first)
-        if session is None:
-            return view_of(await (self.trees if tree else self._chats).create(row, entry), self._shared.this_node)
-        if tree:
-            raise Invalid("a conversation of a terminal goes on in its directory", expected="no tree")
-        return await self._continue(row, session, entry)
-
-    async def _continue(self, row: ChatRow, session: str, first: FirstEntry | None) -> ChatView:
-        """Create a chat that continues a conversation of a terminal of this node."""
-        if row.home != self._shared.this_node.home:
-            raise Invalid(f"{row.home} has no conversations of this machine", expected="a chat on this machine")
-        async with self.conversations.beginning:
-            found = await self.conversations.require(row.agent, row.cwd, session, row.allow)
-            self._require_open()
-            title = row.title or (made_title(found.title) if found.title.strip() else None)
-            continues = ContinuedConversation(found.title, found.at)
-            made = await self._chats.create(replace(row, title=title, session_id=session, continues=continues), first)
+        if session is not None:
+            if tree:
+                raise Invalid("a conversation of a terminal goes on in its directory", expected="no tree")
+            made = await self.conversations.go_on(row, session, entry)
+        else:
+            made = await (self.trees if tree else self._chats).create(row, entry)
         return view_of(made, self._shared.this_node)
 
     async def branch(
@@ -448,8 +438,10 @@ class Service:
         )
         return replace(made, chat=self.chat(made.chat.id), turn=begun)
 
-    async def change(self, id: str, **changes: Any) -> ChatView:
+    async def change(self, id: str, person: Person = OWNING, /, **changes: Any) -> ChatView:
         """Change fields of a chat that `ChatSettings` names, from the next turn on. A heartbeat is its fields, or None.
+
+        Return the chat for the person who asks.
 
         Raises:
             NoSuchChat: there is none of this id.
@@ -458,27 +450,25 @@ class Service:
         """
         self._require_open()
         chat = self._chats.require(id)
-        checks: dict[str, Callable[[Any], Any]] = {
-            "title": title_of,
-            "budget": budget_of,
-            "model": model_of,
-            "allow": allow_of,
-            "visibility": visibility_of,
-            "heartbeat": self._heartbeat,
-            "effort": effort_of,
-        }
-        values = {
-            name: checks[name](value) if name in checks else setting_of(name, value) for name, value in changes.items()
-        }
-        if "model" in values and values["model"] is None and self.agents.needs_model(chat.row.agent):
-            raise Invalid(f"{chat.row.agent} needs the name of a model", expected='"model"')
-        self.agents.check_effort(chat.row.agent, values.get("effort"))
-        if "heartbeat" in values and values["heartbeat"] != chat.row.heartbeat:
-            values["heartbeat_since"] = self._shared.now()
-        await chat.log.change(lambda row: ChatChanges(**values))
-        self._shared.changed.set()
-        self._shared.note(id)
-        return view_of(chat, self._shared.this_node)
+        checked = self._settings.checked(chat.row, changes)
+        await chat.log.change(lambda row: checked)
+        self._shared.row_changed(id)
+        return view_of(chat, self._shared.this_node, person)
+
+    async def remove_rule(self, id: str, rule: str, person: Person = OWNING) -> ChatView:
+        """Remove a rule of a chat: from the next question on, its command is asked for again.
+
+        Return the chat for the person who asks.
+
+        Raises:
+            NoSuchChat: there is none of this id.
+            StoreFailed: the change cannot be kept.
+        """
+        self._require_open()
+        chat = self._chats.require(id)
+        await chat.log.change_rules(lambda rules: [it for it in rules if it.id != rule])
+        self._shared.row_changed(id)
+        return view_of(chat, self._shared.this_node, person)
 
     async def delete(self, id: str) -> None:
         """Stop the run of a chat, and delete the chat.
@@ -574,21 +564,7 @@ class Service:
                 await chat.log.change(lambda row: back if row.model == model else ChatChanges())
             raise
         finally:
-            self._shared.changed.set()
-            self._shared.note(chat.row.id)
-
-    async def remove_rule(self, id: str, rule: str) -> ChatView:
-        """Remove a rule of a chat: from the next question on, its command is asked for again. Return the chat.
-
-        Raises:
-            NoSuchChat: there is none of this id.
-            StoreFailed: the change cannot be kept.
-        """
-        self._require_open()
-        chat = self._chats.require(id)
-        await chat.log.change_rules(lambda rules: [it for it in rules if it.id != rule])
-        self._shared.changed.set()
-        return view_of(chat, self._shared.this_node)
+            self._shared.row_changed(chat.row.id)
 
     async def answer(self, id: str, question: str, text: str, *, person: str = OWNER, always: bool = False) -> int:
         """Answer a question of the agent; return the turn that continues with the answer, or the new turn.
@@ -643,9 +619,3 @@ class Service:
 
     def _text(self, text: str) -> str:
         return text_of(text, self.limits.max_prompt_bytes)
-
-    def _heartbeat(self, given: Any) -> Heartbeat | None:
-        heartbeat = checked(given)
-        if heartbeat is not None:
-            self._text(heartbeat.prompt)
-        return heartbeat

@@ -71,6 +71,11 @@ class Shared(msgspec.Struct):
         for call in [*self.list_watchers]:
             call(id)
 
+    def row_changed(self, id: str) -> None:
+        """Call those who watch the list, and wake what waits for changes, after the row of a chat has changed."""
+        self.changed.set()
+        self.note(id)
+
     def require_open(self) -> None:
         """Check that the service is not being closed.
 

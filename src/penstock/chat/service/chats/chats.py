@@ -185,8 +185,7 @@ class Chats:
                 await gone.drop()
         except STORE_ERRORS:
             pass  # the store notifies again when it is back
-        self._shared.changed.set()
-        self._shared.note(id)
+        self._shared.row_changed(id)
 
     async def taken_up(self, id: str) -> Chat | None:
         """Return a chat, after reading it from the store if it is not here yet; None if there is none."""

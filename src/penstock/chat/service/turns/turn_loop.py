@@ -317,7 +317,7 @@ class TurnLoop:
 
         with contextlib.suppress(ChatError, *STORE_ERRORS):
             await self._log.change_rules(change)
-            self._shared.changed.set()
+            self._shared.row_changed(self._log.id)
 
     def kill(self, why: str, outcome: ev.Outcome = "cut_off") -> bool:
         """Kill the run; return False if there is none."""

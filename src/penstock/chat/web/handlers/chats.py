@@ -111,8 +111,8 @@ async def change(api: Api, request: Request, chat: str, body: schemas.Changes) -
     right: Right = "manage" if any(getattr(body, name) is not msgspec.UNSET for name in DECIDED) else "drive"
     api.check(request, right, chat)
     with permits.acting(api.permit(request, right, chat)):
-        await api.service.change(chat, **body.fields())
-    return json_response(api.service.chat(chat, person_of(request)))
+        changed = await api.service.change(chat, person_of(request), **body.fields())
+    return json_response(changed)
 
 
 async def delete(api: Api, request: Request, chat: str) -> Response:
@@ -138,8 +138,7 @@ async def terminal(api: Api, request: Request, chat: str) -> Response:
 
 async def remove_rule(api: Api, request: Request, chat: str, rule: str) -> Response:
     """Remove a rule of a chat and return the chat."""
-    await api.service.remove_rule(chat, rule)
-    return json_response(api.service.chat(chat, person_of(request)))
+    return json_response(await api.service.remove_rule(chat, rule, person_of(request)))
 
 
 def _cursor_of(request: Request) -> tuple[int, str] | None:
