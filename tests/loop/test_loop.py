@@ -58,6 +58,21 @@ def test_l6_protected_files_are_back_before_the_check(desk: Desk) -> None:
     assert desk.user.git("show", f"{tree}:penstock.toml") == "[output]"
 
 
+def test_hooks_among_the_files_are_put_back(desk: Desk) -> None:
+    """A hook that an agent writes where `core.hooksPath` points does not start with the user's next commit."""
+    desk.user.git("config", "core.hooksPath", "tools/hooks")
+    desk.user.commit("Hooks", {"tools/hooks/README": "None yet.\n", "lefthook.yml": "pre-commit: {}\n"})
+    hooks = 'printf "#!/bin/sh\\ntouch ran" > tools/hooks/pre-commit; chmod +x tools/hooks/pre-commit'
+    desk.agent("cheat", f'{hooks}; echo x > lefthook.yml; touch .lefthook.yaml done; reply "Done"')
+    status, _ = desk.run(desk.settings("cheat"))
+    assert status == 0
+    assert desk.penstock("loop", "land", "l1").returncode == 0
+    desk.user.commit("Mine", {"mine": "x\n"})
+    assert not (desk.user.root / "ran").exists()
+    assert {".lefthook.yaml", "tools/hooks/pre-commit"}.isdisjoint(desk.files())
+    assert (desk.user.root / "lefthook.yml").read_text() == "pre-commit: {}\n"
+
+
 def test_l6_changed_tests_are_listed_to_the_reviewer(desk: Desk) -> None:
     """Tests that an agent skips, and settings of tests that it edits, are named in the prompt of the reviewer."""
     desk.user.commit("Tests", {"tests/test_a.py": "def test_a(): ...\n", "conftest.py": "", "keep.py": ""})

@@ -29,9 +29,12 @@ from penstock.run.secrets import redacted
 
 FOLDER = "loops"
 
-DEFAULT_PROTECT = ("penstock.toml", ".husky/**", ".pre-commit-config.yaml")
-"""Files that are put back before each check, besides the prompt and the files that the checks name: agents would
-otherwise judge themselves."""
+DEFAULT_PROTECT = (
+    *("penstock.toml", ".husky/**", ".pre-commit-config.yaml", ".overcommit.yml"),
+    *("lefthook.*", ".lefthook.*", "lefthook-local.*", ".config/lefthook*", ".lefthook/**", ".lefthook-local/**"),
+)
+"""Files that are put back before each check, besides the prompt, the files that the checks name, and the hooks: agents
+would otherwise judge themselves, and start programs with the user's next commit."""
 
 MAX_PROMPT_BYTES = 1 << 20
 """Bytes of a prompt: it is written by hand, and each round sends it."""
@@ -187,6 +190,7 @@ def _with_protected(settings: Settings, repository: Repository, prompt: Path, be
 
     found = files_of_checks(settings.checks, modes, read, below)
     own = [Path(os.path.normpath(prompt.absolute())), prompt.resolve()]  # of a link, both ends
+    own.append(Path(os.path.normpath(repository.hooks())))  # `core.hooksPath` may name a directory of the files
     roots = repository.root, repository.root.resolve()
     inside = [str(path.relative_to(root)) for path in own for root in roots if path.is_relative_to(root)]
     protect = (*settings.protect, *DEFAULT_PROTECT, *inside, *found.protects)
