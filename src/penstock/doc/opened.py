@@ -17,7 +17,7 @@ from penstock.doc.exchange import read_bytes
 from penstock.doc.front_matter import FrontMatter
 from penstock.doc.merge import Merged
 from penstock.doc.pending_reply import item_snapshot, merged, patched_snapshot, pending_reply, reply_line, with_reply
-from penstock.doc.publish import PublishError, check_publishable, publish
+from penstock.doc.publish import PublishError, check_place, check_publishable, publish
 from penstock.doc.recovery import is_overwritten, recover
 from penstock.doc.state import DocumentState, Pending, document_states
 from penstock.doc.submission import submission
@@ -125,6 +125,7 @@ class OpenDocument:
         except OSError as error:
             why = error.strerror or error
             raise PublishError(f"the reply cannot be kept: {why}", help="it is in the recording of the run") from error
+        check_place(self.path)
         last: list[Merged] = []
 
         def prepare(now: str, pending: Pending) -> str:

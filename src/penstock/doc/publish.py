@@ -139,6 +139,23 @@ def check_publishable(path: Path) -> None:
         raise UsageError(f"{path} is read-only", help=command if command.isprintable() else "change its mode")
 
 
+def check_place(path: Path) -> None:
+    """Check that a path, which had no symbolic links when the agent was started, still has none.
+
+    An agent that may write nothing but the document's directory could make Penstock write its reply elsewhere.
+
+    Raises:
+        PublishError: it leads to another file. The reply stays pending.
+    """
+    place = os.path.realpath(path)
+    if place != os.fspath(path):
+        raise PublishError(
+            f"{path} was replaced by a symbolic link and leads to {shown(place)}",
+            expected="the file that was asked about",
+            help=_help(path),
+        )
+
+
 def publish(path: Path, prepare: Prepare, state: DocumentState) -> Published:
     """Put the pending reply of a document into its file. The lock of the state is held by the caller.
 
@@ -253,6 +270,8 @@ class _Publication:
         while True:
             try:
                 facts = os.stat(self.target)
+                if not stat.S_ISREG(facts.st_mode):  # reading a pipe would wait for ever
+                    raise PublishError(f"{self.target} is no longer a regular file", help=_help(self.target))
                 now = (facts.st_size, facts.st_mtime_ns, facts.st_ino, read_bytes(self.target))
             except FileNotFoundError:
                 now = None  # some editors rename the old file away before they write the new one
