@@ -30,6 +30,7 @@ _EXPORTS = {
         "BlockEnded",
         "BlockRevised",
         "BlockStarted",
+        "CommandsChanged",
         "Delta",
         "Event",
         "Malformed",

@@ -14,6 +14,7 @@ from penstock.errors import UsageError as UsageError
 from penstock.events import BlockEnded as BlockEnded
 from penstock.events import BlockRevised as BlockRevised
 from penstock.events import BlockStarted as BlockStarted
+from penstock.events import CommandsChanged as CommandsChanged
 from penstock.events import Delta as Delta
 from penstock.events import Event as Event
 from penstock.events import Malformed as Malformed
@@ -51,6 +52,7 @@ __all__ = [
     "BlockEnded",
     "BlockRevised",
     "BlockStarted",
+    "CommandsChanged",
     "ConfigError",
     "Conversation",
     "Delta",

@@ -145,6 +145,20 @@ class PlanItem(msgspec.Struct, frozen=True):
     status: Literal["pending", "in_progress", "completed"]
 
 
+class AgentCommand(msgspec.Struct, frozen=True):
+    """Command that an agent offers. A prompt that begins with a slash and its name calls it.
+
+    Its texts are one line each, without control characters and changes of direction.
+    """
+
+    name: str
+    """Name without the slash."""
+    description: str = ""
+    """What it does, for people; "" if the agent does not describe it."""
+    argument: str = msgspec.field(default="", name="hint")
+    """What follows the name, for people, such as `branch name`; "" if that is nothing or unknown."""
+
+
 class Option(msgspec.Struct, frozen=True, omit_defaults=True):
     """One answer that a question offers. `id` is unique in its question; `label` is for people."""
 
@@ -286,6 +300,12 @@ class PlanChanged(Base, frozen=True, omit_defaults=True, tag="plan_changed"):
     items: list[PlanItem]
 
 
+class CommandsChanged(Base, frozen=True, omit_defaults=True, tag="commands_changed"):
+    """The commands that the agent offers, with all of them; the list replaces the one before."""
+
+    commands: list[AgentCommand]
+
+
 class UsageReported(Base, frozen=True, omit_defaults=True, tag="usage"):
     """Usage of one model call; see `Usage` for which figure includes which."""
 
@@ -409,6 +429,7 @@ Event = (
     | ToolCalled
     | ToolReturned
     | PlanChanged
+    | CommandsChanged
     | UsageReported
     | Notice
     | QuestionAsked

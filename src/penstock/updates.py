@@ -17,6 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from penstock.events import (
+    AgentCommand,
     AnsweredBy,
     Ask,
     Cause,
@@ -194,6 +195,15 @@ class Plan(msgspec.Struct, frozen=True):
     lane: str | None = None
 
 
+class Commands(msgspec.Struct, frozen=True):
+    """All commands that the agent offers. An equal list has no effect.
+
+    A command without a description has that of an earlier list: some wires repeat the names alone.
+    """
+
+    commands: list[AgentCommand]
+
+
 class ModelUsage(msgspec.Struct, frozen=True):
     """Usage of one model call.
 
@@ -334,6 +344,7 @@ Update = (
     | ToolReturn
     | RoundEnd
     | Plan
+    | Commands
     | ModelUsage
     | ContextUse
     | Notice

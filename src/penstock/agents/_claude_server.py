@@ -16,6 +16,7 @@ from penstock.adapter import Request, not_taken
 from penstock.agents._claude_code import ClaudeCode, message_of, user_message
 from penstock.agents._claude_questions import CHOICE_TOOL, PendingRequest, denied, request_of
 from penstock.agents._claude_steers import CAPABILITY, ClaudeSteers
+from penstock.agents._commands import commands_of
 from penstock.agents._json import as_dict, as_list, text_of, text_or
 from penstock.agents._stream_json import TASK_ENDS, TOOL_USES
 from penstock.agents._stream_json_wire import BlockBegin, BlockDelta, MessageBegin, ResultLine, StreamEvent, System
@@ -237,6 +238,8 @@ class ClaudeCodeServer(ClaudeCode):
                 self._steers.kept(name)
         elif is_error:
             yield Notice("error", text_of(response.get("error")) or "a request failed", "warning")
+        elif id == INITIALIZE and (given := as_dict(response.get("response")).get("commands")) is not None:
+            yield commands_of(given)
 
     def _read_state(self, event: System) -> Sequence[Update]:
         """Follow the session's state and its sub-agents, which decide whether the run is over."""

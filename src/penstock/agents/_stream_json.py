@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from penstock.agents import _stream_json_edits as edits
+from penstock.agents._commands import commands_of
 from penstock.agents._exit_status import split_status
 from penstock.agents._json import (
     as_bool,
@@ -100,7 +101,6 @@ _SILENT_SYSTEM = frozenset(
         "files_persisted",
         "session_state_changed",
         "turn_duration",
-        "commands_changed",
         "elicitation_complete",
         "file_snapshot",
         "post_turn_summary",
@@ -304,6 +304,10 @@ class ClaudeLike:
             version = event.claude_code_version or event.qwen_code_version
             yield MessageEnd(status="cut")  # a new start ends what an older one left open
             yield RunStart(event.session_id, event.model, event.cwd, version, tools or None)
+            if event.slash_commands is not None:
+                yield commands_of(event.slash_commands)
+        elif kind == "commands_changed":
+            yield commands_of(event.commands)
         elif kind == "status":
             if event.status == "compacting":
                 yield Notice("compaction", "compacting the conversation")

@@ -130,6 +130,10 @@ class System(msgspec.Struct, tag="system"):
     claude_code_version: str | None = None
     qwen_code_version: str | None = None
     tools: Any = None
+    slash_commands: Any = None
+    """Names of the commands, at the start."""
+    commands: Any = None
+    """Commands with their descriptions, when they have changed."""
     capabilities: Any = None
     status: Any = None
     attempt: Any = None

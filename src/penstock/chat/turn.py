@@ -337,7 +337,15 @@ _OF_CALL = (ev.ToolCalled, ev.ToolReturned)
 _OF_QUESTION = (ev.QuestionAsked, ev.QuestionAnswered)
 _WORK = (ev.MessageStarted, ev.ToolCalled)
 """Events that show a sub-agent at work."""
-_BETWEEN = (ev.Notice, ev.UsageReported, ev.Unknown, ev.Malformed, ev.RunStarted, ev.RunEnded)
+_BETWEEN = (
+    ev.Notice,
+    ev.UsageReported,
+    ev.CommandsChanged,
+    ev.Unknown,
+    ev.Malformed,
+    ev.RunStarted,
+    ev.RunEnded,
+)
 """Events that may follow a question although the agent does not continue without an answer."""
 
 

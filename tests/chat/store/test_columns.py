@@ -147,7 +147,7 @@ def test_fields_that_change() -> None:
     assert missing == set(), "fields missing in ChatSettings (clients change them) or ChatChanges: store/rows.py"
 
 
-INTERNAL = {"session_id", "heartbeat_since", "foreign_id", "depth", "reads"}
+INTERNAL = {"session_id", "heartbeat_since", "foreign_id", "depth", "reads", "commands_at"}
 """Fields of a chat that clients neither see nor set as they are."""
 
 

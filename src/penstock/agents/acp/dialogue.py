@@ -43,7 +43,7 @@ from penstock.agents.acp.setup import (
     system_prompt,
     takes_system_prompt,
 )
-from penstock.agents.acp.updates import ERROR_WITHOUT_WORDS, SessionUpdates
+from penstock.agents.acp.updates import COMMANDS, ERROR_WITHOUT_WORDS, SessionUpdates
 from penstock.agents.kinds import names_in_meta
 from penstock.agents.registry import acp_agent
 from penstock.core.decoding import well_formed
@@ -541,6 +541,8 @@ class Acp:
         if session_id not in (None, self._session_id):
             return ()  # a sub-agent's own session
         if self._history:
+            if update.get("sessionUpdate") == COMMANDS:
+                return self._updates.read(update)
             self._history_seen = True
             return ()
         if self.over and "cost" in update:

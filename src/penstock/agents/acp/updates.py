@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from penstock.agents._commands import commands_of
 from penstock.agents._facts import AcpQuirks
 from penstock.agents._json import (
     as_dict,
@@ -51,13 +52,14 @@ from penstock.updates import (
 
 _SILENT = frozenset(
     {
-        "available_commands_update",
         "compaction_summary_chunk",
         "config_option_update",
         "current_mode_update",
         "plan_removed",
     }
 )
+COMMANDS = "available_commands_update"
+"""Update with the commands of the session. Agents send it before the prompt too, or instead of the history."""
 _CHUNKS: dict[str, Kind] = {"agent_message_chunk": "text", "agent_thought_chunk": "thinking"}
 _UUID = re.compile(r"(?:msg_)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SENTENCE_END = re.compile(r"[.!?:…。！？：][\])}\"'”’»*_`]*\s*$")
@@ -115,6 +117,8 @@ class SessionUpdates:
             return self._chunk(update, _CHUNKS[kind])
         if kind == "session_info_update":
             return self._state(update)
+        if kind == COMMANDS:
+            return (commands_of(update.get("availableCommands")),)
         if kind in _SILENT:
             return ()
         if kind in ("tool_call", "tool_call_update"):

@@ -38,6 +38,12 @@ declare namespace Api {
     plan?: Array<PlanItem>;
   }
 
+  interface AgentCommand {
+    name: string;
+    description?: string;
+    hint?: string;
+  }
+
   interface AgentModel {
     name: string;
     efforts?: Array<string>;

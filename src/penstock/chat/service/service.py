@@ -40,6 +40,7 @@ from penstock.chat.service.chats.costs import Costs, costs_of
 from penstock.chat.service.chats.heartbeats import Scheduler
 from penstock.chat.service.chats.indexing import Indexer
 from penstock.chat.service.chats.search import PAGE_HITS, Search, SearchResult
+from penstock.chat.service.commands import KeptCommands
 from penstock.chat.service.conversations import TerminalConversations
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.exports import Exports
@@ -137,6 +138,7 @@ class Service:
         self.files: ChatFiles = ChatFiles(self._chats, self.this_node, hidden)
         self.exports: Exports = Exports(self._chats)
         self.changes: TurnChanges = TurnChanges(self._chats)
+        self.commands: KeptCommands = KeptCommands(self._chats)
         self.undos: TurnUndos = TurnUndos(shared, self._chats, hidden)
         self.old_turns: OldTurns = OldTurns(shared.store, self._chats, shared.now, sleep)
 

@@ -131,6 +131,8 @@ class ChatRow(ChatFields, frozen=True):
     """Number of agents above the chat's: each asked for the next one through a server."""
     reads: dict[str, int] = {}
     """Newest turn that each person has read, by name. A chat from before there were marks has that of `UNMARKED`."""
+    commands_at: int = 0
+    """Number of the entry with the newest list of the commands that the agent offers; 0 if there was none."""
 
 
 class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,6 +160,7 @@ class ChatChanges(ChatSettings, frozen=True, kw_only=True):
     session_id: str | UnsetType | None = UNSET
     heartbeat_since: int | UnsetType = UNSET
     spent: float | UnsetType = UNSET
+    commands_at: int | UnsetType = UNSET
 
     def applied(self, row: ChatRow) -> ChatRow:
         """Return the row with these changes."""

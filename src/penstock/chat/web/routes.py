@@ -45,6 +45,7 @@ from penstock.chat.web.handlers import (
     streams,
     turns,
 )
+from penstock.events import AgentCommand
 
 Handler = Callable[..., Awaitable[ASGIApp]]
 """Function that handles a request: see `penstock.chat.web.handlers`."""
@@ -143,6 +144,8 @@ ADDRESSES = (
     Address("GET", "/api/costs", "signed in", chats.costs, "What turns have cost, by day, agent, chat or person", None,
             200, Costs, (400,), query=("by", "days")),
     Address("GET", C, "read", chats.chat, "A chat", None, 200, ChatView, (404,)),
+    Address("GET", f"{C}/commands", "read", chats.commands, "The commands that the agent of a chat offers", None, 200,
+            {"commands": list[AgentCommand]}, (404,)),
     Address("PATCH", C, "drive", chats.change, "Change a chat", schemas.Changes, 200, ChatView, (400, 404)),
     Address("DELETE", C, "manage", chats.delete, "Stop its run, and delete the chat", None, 204, problems=(404,)),
     Address("POST", f"{C}/turns", "drive", turns.prompt, "Write to the agent", schemas.Prompt, 202, schemas.TurnNumber,

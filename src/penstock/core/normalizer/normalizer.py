@@ -17,6 +17,7 @@ from penstock.core.framing import lines_of
 from penstock.core.health import Health
 from penstock.core.kind_names import kind_name
 from penstock.core.normalizer.calls import CallTracker
+from penstock.core.normalizer.commands import OfferedCommands
 from penstock.core.normalizer.emitter import Emitter
 from penstock.core.normalizer.messages import Messages
 from penstock.core.normalizer.outcome import Exit, RunOutcome
@@ -81,6 +82,7 @@ class Normalizer:
             self._emitter, self._messages, self._outcome, self.permissions, self.health, traits, self._waits
         )
         self._texts = Texts(self._messages, self._calls, traits, self.health)
+        self._commands = OfferedCommands(self._emitter)
         self._plan: list[ev.PlanItem] | None = None
         self._work: dict[str, None] = {}  # the background tasks
         self._places = PlacesOfKinds()
@@ -98,6 +100,7 @@ class Normalizer:
             up.ToolReturn: self._calls.apply_return,
             up.RoundEnd: self._messages.end_round,
             up.Plan: self._plan_changed,
+            up.Commands: self._commands.update,
             up.ModelUsage: self._messages.add_usage,
             up.ContextUse: self._outcome.context.apply,
             up.Notice: self._notice,
@@ -263,6 +266,7 @@ class Normalizer:
         self.health.version = update.version or self.health.version
         if self._top.open_message is None:
             self._info.emit_pending()
+        self._commands.begin()
 
     def _plan_changed(self, update: up.Plan) -> None:
         if update.items != self._plan:
@@ -370,6 +374,7 @@ class Normalizer:
         """End everything that is open, from the inside out, then the run. A second call does nothing."""
         if self._closed:
             return
+        self._commands.begin()
         outcome = self._outcome
         good = outcome.judge(exit).outcome in ("ok", "empty")
         for lane in self._messages.lanes:

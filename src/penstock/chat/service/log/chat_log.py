@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from msgspec.structs import replace
+
 from penstock import events as ev
 from penstock.chat.errors import ChatError, NoSuchChat, NoSuchTurn
 from penstock.chat.history.activity import AgentActivity
@@ -163,6 +165,23 @@ class ChatLog:
         page = await self._store.read(self.id, after=after)
         return decode(entry for entry in page.entries if entry.number <= upto)
 
+    async def commands(self) -> list[ev.AgentCommand]:
+        """Return the commands that the agent offers by its newest list; none if that is no longer kept.
+
+        Raises:
+            NoSuchChat: the chat was deleted, or its person no longer sees it.
+            StoreFailed: the store cannot be read.
+        """
+        number = self.row.commands_at
+        if not number:
+            return []
+        try:
+            with self._found():
+                found = decode((await self._store.read(self.id, after=number - 1, limit=1)).entries)
+        except (Trimmed, Ahead):
+            return []
+        return next((it.what.commands for it in found if isinstance(it.what, ev.CommandsChanged)), [])
+
     async def follow(self, last: int) -> bool:
         """Read the next entries if the timeline lacks some up to `last`. Return whether it read any.
 
@@ -294,6 +313,8 @@ class ChatLog:
         ends = [it for it in written if isinstance(it, ENDS)]
         if changes is None and any(isinstance(it, LISTED) for it in written):
             changes = ChatChanges()
+        if lists := [it.number for it in numbered if isinstance(it.what, ev.CommandsChanged)]:
+            changes = replace(changes or ChatChanges(), commands_at=lists[-1])
         with held.appending(numbered, with_summary=bool(ends)):
             rows = summary_rows(timeline) if ends else []
             append = self._store.append(

@@ -21,6 +21,7 @@ from penstock.chat.service.slots import Slot
 from penstock.chat.service.turns import decisions
 from penstock.chat.service.turns.lost_turns import ROWS_LOST, Begun, end_lost
 from penstock.chat.service.turns.planned_run import PlannedRun
+from penstock.chat.service.turns.turn_commands import TurnCommands
 from penstock.chat.service.turns.turn_cost import TurnCost
 from penstock.chat.service.turns.turn_run import TurnRun
 from penstock.chat.store.rows import ChatChanges, ChatRule
@@ -202,7 +203,7 @@ class TurnLoop:
 
     async def _run_to_end(self, run: TurnRun) -> None:
         directory = self._log.row.cwd
-        names, changed = NamesBefore(directory), ChangesFold(directory)
+        names, changed, offered = NamesBefore(directory), ChangesFold(directory), TurnCommands(self._log.commands)
         found = self._shared.compare(directory) if self._shared.compare and self._log.row.allow != "read" else None
         try:
             if found is not None:
@@ -215,6 +216,9 @@ class TurnLoop:
                 events = batch if self._cost is None else self._cost.take(batch)
                 if self._cost is not None and self._cost.is_over:
                     run.cancel(self._cost.reason)
+                events = await offered.take(events)
+                if not events:
+                    continue
                 run.note(events)
                 for event in events:
                     changed.take(event)

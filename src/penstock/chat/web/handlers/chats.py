@@ -100,6 +100,12 @@ async def chat(api: Api, request: Request, chat: str) -> Response:
     return json_response(api.service.chat(chat, person_of(request)))
 
 
+async def commands(api: Api, request: Request, chat: str) -> Response:
+    """Return the commands that the agent of a chat offers."""
+    found = await api.service.commands.of_chat(chat, person_of(request).name)
+    return json_response({"commands": found})
+
+
 async def mark_read(api: Api, request: Request, body: schemas.ReadChats) -> Response:
     """Note the newest turns that the person has read."""
     await api.service.read_marks.mark(person_of(request).name, body.chats)
