@@ -163,6 +163,27 @@ def test_the_report_of_two_agents(env: dict[str, str], tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.glob("*.xml")) == ["report.xml"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("is_above", [False, True])
+def test_a_report_whose_place_the_agent_replaced(env: dict[str, str], tmp_path: Path, is_above: bool) -> None:
+    """An agent that makes a link of the report, or of its directory, does not have another file written."""
+    mine, place = tmp_path / "mine", tmp_path / "out"
+    for folder in (mine, place):
+        folder.mkdir()
+        (folder / "report.xml").write_text(folder.name)
+    act = (
+        f"mv {place} {place}.old; ln -s {mine} {place}" if is_above else f"ln -sf {mine}/report.xml {place}/report.xml"
+    )
+    with open(tmp_path / "config.toml", "a") as config:
+        config.write(f'[agents.swaps]\nadapter = "claude"\ncommand = ["sh", "-c", "{act}"]\n')
+    done = penstock(env, tmp_path, "swaps", "hi", "--junit", "out/report.xml")
+    assert done.returncode != 0
+    assert (mine / "report.xml").read_text() == "mine"
+    assert ("its directory was replaced" in done.stderr) == is_above
+    if not is_above:
+        assert parsed((place / "report.xml").read_bytes())
+
+
 @pytest.mark.parametrize(
     "place", ["", ".", "nowhere/report.xml", "config.toml/report.xml", "/dev/null", "pipe", "n" * 300]
 )

@@ -165,6 +165,18 @@ def test_stderr_is_bounded(tmp_path: Path) -> None:
     assert record.problem is None
 
 
+def test_the_end_follows_no_link(tmp_path: Path) -> None:
+    """An agent that can write into the folder does not have another file written."""
+    mine = tmp_path / "mine"
+    mine.write_text("Mine.")
+    record = begin(tmp_path)
+    (record.folder / "meta.json.new").symlink_to(mine)
+    end(record)
+    assert record.problem is None
+    assert mine.read_text() == "Mine."
+    assert json.loads((record.folder / "meta.json").read_text())["ended"]["outcome"] == "ok"
+
+
 def test_after_the_end_nothing_is_written(tmp_path: Path) -> None:
     """A second end, and what comes after the first, change nothing and let no file open."""
     record = begin(tmp_path)

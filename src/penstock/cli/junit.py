@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -89,10 +90,14 @@ def _problem_of(file: str) -> str:
 def write_report(file: str, runs: Sequence[tuple[Finished, str]], *, fails_if_denied: bool) -> None:
     """Write the report as a whole: a reader sees the old file or the new one.
 
+    `file` is a path without symbolic links, from before the runs. An agent may have put links in it since then.
+
     Raises:
         OSError: it cannot be written.
     """
-    path = Path(os.path.realpath(file))  # a link stays one
+    path = Path(file)
+    if Path(os.path.realpath(path.parent)) != path.parent:
+        raise OSError(errno.ELOOP, "its directory was replaced by a symbolic link")
     aside = path.with_name(f".penstock-{secrets.token_hex(6)}.xml")
     try:
         aside.write_bytes(report(runs, fails_if_denied=fails_if_denied))

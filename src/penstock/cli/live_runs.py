@@ -131,6 +131,7 @@ class LiveRuns:
         self._kind = kind
         self._title = title
         self._options = options
+        self._junit = os.path.realpath(options.junit) if options.junit is not None else None
         self._is_quiet = options.to != "text" or options.detail == "quiet"
         self._grows = options.to == "text" and decide(options, config, several=len(runs) > 1).mode == "full"
         self._groups: AgentGroups | None = None
@@ -336,7 +337,7 @@ class LiveRuns:
 
     def _write_junit(self) -> bool:
         """Write the report of `--junit`, if it is asked for; return whether that was possible."""
-        file = self._options.junit
+        file = self._junit
         if file is None:
             return True
         from penstock.cli.junit import write_report

@@ -374,7 +374,8 @@ def _write_meta(folder: Path, meta: Meta) -> None:
     data = msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n"
     path, new = folder / META, folder / f"{META}.new"
     try:
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0), 0o600)
+        new.unlink(missing_ok=True)  # a link that an agent has made would lead elsewhere
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
             waiting = memoryview(data)
             while waiting:
