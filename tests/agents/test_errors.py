@@ -74,6 +74,13 @@ ERRORS: dict[str, list[list[Line]]] = {
             }
         ],
     ],
+    "pi/server": [
+        [
+            {"type": "agent_end", "messages": [{"role": "assistant", "stopReason": "error", "errorMessage": WHY}]},
+            {"type": "agent_settled", "aborted": False},
+        ],
+        [{"id": "penstock-prompt", "type": "response", "command": "prompt", "success": False, "error": WHY}],
+    ],
     "cline": [[{"type": "agent_event", "ts": "t", "event": {"type": "error", "error": {"message": WHY}}}]],
     "kimi": [[{"type": "error", "message": WHY}]],
     "droid": [[{"type": "error", "source": "agent_loop", "message": WHY, "timestamp": 1, "session_id": "s"}]],

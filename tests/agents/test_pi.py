@@ -50,6 +50,13 @@ def call(call_id: str, name: str, value: Any) -> Line:
     return {"type": "toolCall", "id": call_id, "name": name, "arguments": value}
 
 
+def test_a_call_that_has_its_own_name_at_its_start() -> None:
+    """Versions of pi since 1.0 print no message so far; its id and its name are in the line itself."""
+    start = {"type": "toolcall_start", "contentIndex": 1, "id": "c", "toolName": "bash"}
+    [begun] = read({"type": "message_update", "assistantMessageEvent": start})
+    assert begun == up.BlockStart("tool_input", 1, call_id="c", name="bash")
+
+
 def begin() -> Line:
     """A message of the model starts."""
     return {"type": "message_start", "message": message()}

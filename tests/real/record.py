@@ -211,9 +211,9 @@ def _short(text: str) -> Any:
     return {"sha256": hashlib.sha256(text.encode()).hexdigest(), "length": len(text)}
 
 
-STEERED = ("claude", "codex", "opencode")
+STEERED = ("claude", "codex", "opencode", "pi")
 """Agents that take messages while they work."""
-SESSION = re.compile(rb'"(?:session_id|threadId|sessionID)":"([^"]+)"')
+SESSION = re.compile(rb'"(?:session_id|threadId|sessionID|sessionId)":"([^"]+)"')
 
 
 def record_steer(at: Bench, into: Path) -> None:

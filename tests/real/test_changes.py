@@ -40,6 +40,8 @@ MADE_OTHERWISE: dict[tuple[str, str], Shown] = {
     ("goose-exec", "overwrite"): "names",
     ("pi-exec", "tools"): "fragment",
     ("pi-exec", "overwrite"): "fragment",
+    ("pi-server", "tools"): "fragment",
+    ("pi-server", "overwrite"): "fragment",
 }
 """Details of the changes of one scenario on one route, where they are not those that the facts have for the route."""
 

@@ -20,7 +20,7 @@ from penstock.events import QuestionAnswered
 
 Person = Literal["nobody", "rejects", "allows"]
 
-STAYS = {"gemini-exec", "gemini-acp", "pi-exec"}
+STAYS = {"gemini-exec", "gemini-acp", "pi-exec", "pi-server"}
 """Routes that write no file elsewhere even where they may: gemini's tools see no other, and pi is confined."""
 
 

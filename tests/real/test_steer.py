@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.adapter import Level
     from penstock.run.run import Run
 
-ONLY = ("codex-server", "claude-server", "ccs-server", "opencode-server")
+ONLY = ("codex-server", "claude-server", "ccs-server", "opencode-server", "pi-server")
 """Targets that these tests are for."""
 SECONDS = 300
 STEER = 'scenario=thinking please, and "quote" this:\n/status'

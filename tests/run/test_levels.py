@@ -34,7 +34,7 @@ def chosen(name: str, allow: Allow = "default", route: str | None = None, *, ask
         ("copilot", "ask/acp", "own/exec"),
         ("cline", "ask/acp", "own/exec"),
         ("opencode", "ask/server", "own/server"),
-        ("pi", "own/exec", "own/exec"),
+        ("pi", "own/server", "own/server"),
         ("cursor", "own/exec", "own/exec"),
     ],
 )
@@ -54,7 +54,7 @@ def test_an_agent_asks_where_somebody_can_answer(name: str, somebody: str, nobod
         ("gemini", {"allow": "ask", "ask": False}, "ask/acp"),
         ("claude", {"allow": "ask", "ask": False}, "ask/server"),
         ("cline", {"allow": "edits", "ask": False}, "edits/acp"),
-        ("pi", {"allow": "ask"}, "ask/exec"),
+        ("pi", {"allow": "ask"}, "ask/server"),
     ],
 )
 def test_a_level_has_the_default_route_or_one_that_keeps_it(name: str, asked: dict[str, Any], found: str) -> None:

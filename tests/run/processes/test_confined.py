@@ -211,12 +211,14 @@ def test_auto_goes_on_where_nothing_can_be_confined(shop: Path, tmp_path: Path) 
     """Without bubblewrap, and in the home directory, the agent runs unconfined, and the reason is known."""
     environ = {**fake_agent(tmp_path, "pi", "echo ran >ran; cat >/dev/null"), "PATH": f"{tmp_path}/bin"}
     (tmp_path / "bin/cat").symlink_to(shutil.which("cat") or "")
-    started = agent("pi").run("hi", sandbox="auto", cwd=shop, environ=environ)
+    started = agent("pi", route="exec").run("hi", sandbox="auto", cwd=shop, environ=environ)
     assert started.confinement.problem == "a confined run needs bubblewrap, which is not installed"
     ended(started)
     assert (shop / "ran").exists()
-    at_home = agent("pi").run("hi", sandbox="auto", cwd=tmp_path, environ={**environ, "PATH": os.environ["PATH"]},
-        command=[str(tmp_path / "bin/pi")])  # fmt: skip
+    environ["PATH"] = os.environ["PATH"]
+    at_home = agent("pi", route="exec", command=[str(tmp_path / "bin/pi")]).run(
+        "hi", sandbox="auto", cwd=tmp_path, environ=environ
+    )
     assert "holds the home directory" in at_home.confinement.problem
 
 
@@ -301,7 +303,7 @@ def test_a_catalogue_that_the_agent_writes_by_itself_is_removed_without_a_word(
     if had:
         store.parent.mkdir(parents=True)
         store.write_text("[]")
-    with agent("pi").run("hi", sandbox="on", cwd=shop, environ=environ) as started:
+    with agent("pi", route="exec").run("hi", sandbox="on", cwd=shop, environ=environ) as started:
         said = [event.text for event in started if isinstance(event, Notice) and "later runs would obey" in event.text]
     assert [words for words in said if "models-store.json" in words] == []
     assert len([words for words in said if "models.json" in words]) == 1
@@ -316,7 +318,7 @@ def test_a_directory_in_the_place_of_the_catalogue_is_put_aside_with_a_warning(
     """A file of this name and an empty directory are removed without a word; all else may tell later runs something."""
     monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "data"))
     environ = fake_agent(tmp_path, "pi", "mkdir -p ~/.pi/agent/models-store.json/x ~/.pi/agent/prompts; cat >/dev/null")
-    with agent("pi").run("hi", sandbox="on", cwd=shop, environ=environ) as started:
+    with agent("pi", route="exec").run("hi", sandbox="on", cwd=shop, environ=environ) as started:
         said = [event.text for event in started if isinstance(event, Notice) and "later runs would obey" in event.text]
     assert len(said) == 1
     assert not (tmp_path / ".pi/agent/models-store.json").exists()

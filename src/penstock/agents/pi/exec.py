@@ -72,12 +72,14 @@ class Call(msgspec.Struct):
 
 
 class MessageEvent(msgspec.Struct):
-    """New part of a message. `partial`, the whole so far, is read only for a call's name."""
+    """New part of a message. `partial`, the whole so far, is read only for the name of a call that has none itself."""
 
     type: str = ""
     contentIndex: int | None = None
     delta: str = ""
     content: str | None = None
+    id: str | None = None
+    toolName: str | None = None
     toolCall: Call | None = None
     partial: msgspec.Raw = msgspec.Raw()
 
@@ -148,6 +150,7 @@ class AgentEnded(msgspec.Struct, tag="agent_end"):
     """Stop of the agent, perhaps to try again."""
 
     messages: list[Message] | None = None
+    willRetry: bool = False
 
 
 class RetryStarted(msgspec.Struct, tag="auto_retry_start"):
@@ -212,6 +215,18 @@ _SILENT = frozenset(
 )
 
 
+def arguments(request: Request) -> tuple[str, ...]:
+    """Return the arguments of a request, the same in each mode. pi does not support `--flag=value`."""
+    model = () if request.model is None else ("--model", request.model)
+    session: tuple[str, ...] = ()
+    if request.session_id is not None:
+        session = ("--fork" if request.fork else "--session", request.session_id)
+    effort = () if request.effort is None else ("--thinking", request.effort)
+    system = () if request.system_prompt is None else ("--append-system-prompt", request.system_prompt)
+    tools = granted(request, read=("--tools", "read,grep,find,ls"), everything=())
+    return (*tools, *model, *effort, *system, *session, *request.args)
+
+
 class Pi:
     """Adapter of pi's stream. Blocks have an index in the message, and may end after later ones have begun."""
 
@@ -236,18 +251,8 @@ class Pi:
 
     @staticmethod
     def command(request: Request) -> Command:
-        """Return `pi --mode json`, with the prompt through stdin. pi does not support `--flag=value`."""
-        model = () if request.model is None else ("--model", request.model)
-        session: tuple[str, ...] = ()
-        if request.session_id is not None:
-            session = ("--fork" if request.fork else "--session", request.session_id)
-        effort = () if request.effort is None else ("--thinking", request.effort)
-        system = () if request.system_prompt is None else ("--append-system-prompt", request.system_prompt)
-        images = (f"@{image.path}" for image in request.images)
-        tools = granted(request, read=("--tools", "read,grep,find,ls"), everything=())
-        return piped(
-            request, "pi", "--mode", "json", *tools, *model, *effort, *system, *session, *request.args, *images
-        )
+        """Return `pi --mode json`, with the prompt through stdin."""
+        return piped(request, "pi", "--mode", "json", *arguments(request), *(f"@{it.path}" for it in request.images))
 
     def __init__(self) -> None:
         self._paths: BoundedDict[str, str] = BoundedDict(MAX_CALLS)  # by call, of the edits that run
@@ -313,7 +318,9 @@ def _piece(event: MessageEvent | None) -> Sequence[Update]:
 
 
 def _call_start(event: MessageEvent) -> BlockStart:
-    """Return the start of a call, whose id and name are in the whole message only."""
+    """Return the start of a call. Versions before 1.0 have its id and name in the whole message only."""
+    if event.id or event.toolName:
+        return BlockStart("tool_input", event.contentIndex or 0, call_id=event.id or None, name=event.toolName or None)
     index = event.contentIndex or 0
     try:
         block = msgspec.json.decode(event.partial, type=Partial).content[index]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from penstock.adapter import Feature, Level
 from penstock.agents._facts import (
     AgentFacts,
     KindSource,
+    Permission,
     RouteFacts,
     Sign,
     StateFolder,
@@ -24,6 +28,12 @@ SIGNS = (
     Sign(types=("tool_execution_start", "tool_execution_end"), has=("toolCallId", "toolName")),
     Sign(types=("agent_end",), has=("messages",)),
 )
+SERVER_SIGNS = (
+    Sign(types=("response",), begins={"id": "penstock-", "command": ""}, has=("success",)),
+    Sign(types=("response",), equals={"command": ("get_state",)}, has=("data.sessionId", "data.steeringMode")),
+    Sign(types=("response",), equals={"command": ("prompt",)}, has=("success",), begins={"data.disposition": ""}),
+    Sign(types=("extension_ui_request",), has=("id", "method")),
+)
 
 _ALL = everything("It has no permissions: it changes files and runs any command without asking.")
 
@@ -34,22 +44,45 @@ _FILES = (
 )
 _PATTERNS = (("", r'\n    type: "([a-z]{1,40}(?:_[a-z]{1,40}){1,6})";'),)
 
+_FEATURES: tuple[Feature, ...] = (
+    "resume", "fork", "read", "args", "effort", "system_prompt", "system_prompt_on_resume", "images",
+)  # fmt: skip
+_TAGS = ("type", "assistantMessageEvent.type", "message.content.type")
+_SOURCE = KindSource(files=_FILES, patterns=_PATTERNS)
+_ALLOWS: Mapping[Level, Permission] = {
+    "read": reads("It reads. It has no other tools."),
+    "all": _ALL,
+    "own": _ALL,
+}
+
 FACTS = AgentFacts(
     routes={
+        "server": RouteFacts(
+            "pi.server:PiServer",
+            "pi",
+            terminal=("pi", "--session", "{session_id}"),
+            tags=(*_TAGS, "command", "method"),
+            source=_SOURCE,
+            supports=_FEATURES,
+            counts=("max_cost", "max_turns", "max_tokens"),
+            proposed="fragment",
+            made="diff",
+            signs=SERVER_SIGNS,
+        ),
         "exec": RouteFacts(
             "pi.exec:Pi",
             "pi",
             terminal=("pi", "--session", "{session_id}"),
-            tags=("type", "assistantMessageEvent.type", "message.content.type"),
-            source=KindSource(files=_FILES, patterns=_PATTERNS),
-            supports=("resume", "fork", "read", "args", "effort", "system_prompt", "system_prompt_on_resume", "images"),
+            tags=_TAGS,
+            source=_SOURCE,
+            supports=_FEATURES,
             counts=("max_cost", "max_turns", "max_tokens"),
             proposed="fragment",
             made="diff",
             signs=SIGNS,
-        )
+        ),
     },
-    allows={"exec": {"read": reads("It reads. It has no other tools."), "all": _ALL, "own": _ALL}},
+    allows={"server": _ALLOWS, "exec": _ALLOWS},
     install=npm("@earendil-works/pi-coding-agent"),
     tested="1.6.0",
     stream="pi --mode json",
