@@ -16,7 +16,15 @@ from penstock.chat.errors import NoSuchNode
 from penstock.chat.store.conformance import CHECKS, Check, check_store
 from penstock.chat.store.postgres.connections import WORKERS, Patience
 from penstock.chat.store.postgres.store import PostgresStore
-from penstock.chat.store.protocol import ChatStore, Conflict, RowChanged, StoreFailed, Submitted, UnknownChat
+from penstock.chat.store.protocol import (
+    ChatStore,
+    Conflict,
+    FirstEntry,
+    RowChanged,
+    StoreFailed,
+    Submitted,
+    UnknownChat,
+)
 from penstock.chat.store.rows import ChatChanges, ChatRow, ChatRule, TurnRow
 from penstock.errors import UsageError
 
@@ -81,6 +89,13 @@ async def _appears(store: PostgresStore, last: int) -> None:
         await asyncio.sleep(0.01)
 
 
+async def _held_back(proxy: Proxy) -> None:
+    """Wait until the proxy has held a piece back since the last call."""
+    while not proxy.held_back:
+        await asyncio.sleep(0.01)
+    proxy.held_back = 0
+
+
 async def _connected(store: PostgresStore) -> None:
     """Make the connections of the next append and of the next other call."""
     await store.append("a", [], after=(await store.read("a")).last, at=1)
@@ -110,6 +125,42 @@ def test_a_lost_acknowledgement_is_found_out(database: str, proxy: Proxy) -> Non
             assert [entry.data for entry in (await store.read("a")).entries] == [b"1", b"2", b"3", b"4", b"5"]
             assert await store.list_turns("a", limit=9) == [turn]
             assert len(await direct.database.fetch("SELECT id FROM procrastinate_jobs")) == 1
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("first", [None, FirstEntry(b"prompt", 1, turn=1)], ids=["alone", "with its first turn"])
+def test_a_chat_whose_acknowledgement_is_lost(database: str, proxy: Proxy, first: FirstEntry | None) -> None:
+    """It is made once, also if its row has changed since: its turn begins at its home before the second attempt.
+
+    A chat that is not the same, but has its id, is an error after a lost attempt too.
+    """
+
+    async def check() -> None:
+        direct = await PostgresStore.open(database)
+        store = await PostgresStore.open(proxy.url(database), patience=LONG)
+        async with asyncio.timeout(PATIENCE), direct, store:
+            assert await store.list_chats() == []  # the connection of the next call is made
+            proxy.hold("to client")
+            making = asyncio.ensure_future(store.create_chat(ChatRow("a", "claude", "/", 1, home="n"), first))
+            while not await direct.list_chats():
+                await asyncio.sleep(0.01)
+            await _held_back(proxy)
+            await direct.update_chat("a", ChatChanges(title="its title", session_id="s", pinned=True, spent=0.5))
+            await direct.mark_read("ana", {"a": 1})
+            proxy.cut()
+            proxy.hold()
+            await making
+            assert (await store.get_chat("a")).title == "its title"
+            assert (await store.read("a")).last == (0 if first is None else 1)
+            assert await store.list_chats()
+            proxy.hold("to server")
+            making = asyncio.ensure_future(store.create_chat(ChatRow("a", "claude", "/", 2, home="n"), first))
+            await _held_back(proxy)
+            proxy.cut()
+            proxy.hold()
+            with pytest.raises(UsageError, match="there is a chat"):
+                await making
 
     asyncio.run(check())
 
@@ -145,7 +196,7 @@ def test_a_chat_that_is_not_there_is_not_deleted(database: str, proxy: Proxy) ->
             await store.get_chat("a")  # the connection of the next call is made
             proxy.hold("to server")
             deleting = asyncio.ensure_future(store.delete_chat("none"))
-            await asyncio.sleep(0.05)
+            await _held_back(proxy)
             proxy.cut()
             proxy.hold()
             with pytest.raises(UnknownChat):
@@ -171,7 +222,7 @@ def test_a_node_that_is_not_there_is_not_removed(database: str, proxy: Proxy) ->
             assert await store.list_chats() == []  # the connection of the next call is made
             proxy.hold("to server")
             removing = asyncio.ensure_future(remove_node(store.database, "none"))
-            await asyncio.sleep(0.05)
+            await _held_back(proxy)
             proxy.cut()
             proxy.hold()
             with pytest.raises(NoSuchNode):

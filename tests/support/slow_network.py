@@ -28,6 +28,8 @@ class Proxy:
         """Seconds that each piece takes, in each direction."""
         self.passed = 0
         """Pieces that were passed on."""
+        self.held_back = 0
+        """Pieces that were held back, also if they were passed on later."""
         threading.Thread(target=self._accept, daemon=True).start()
 
     def url(self, url: str) -> str:
@@ -87,6 +89,7 @@ class Proxy:
                 if self.delay:
                     time.sleep(self.delay)
                 with self._changed:
+                    self.held_back += way in self._held
                     self._changed.wait_for(lambda: way not in self._held or pair not in self._pairs)
                     if pair not in self._pairs:
                         break

@@ -167,6 +167,10 @@ class ChatChanges(ChatSettings, frozen=True, kw_only=True):
         return replace(row, **self.fields())
 
 
+LASTING_FIELDS: frozenset[str] = frozenset(ChatRow.__struct_fields__) - {*ChatChanges.__struct_fields__, "reads"}
+"""Names of the fields of a chat that never change: by these, a store recognizes a chat that it has just made."""
+
+
 class TurnRow(msgspec.Struct, frozen=True):
     """Summary of one turn: with it, a reader need not read the turn's entries."""
 

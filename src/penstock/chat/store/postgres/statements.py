@@ -34,11 +34,18 @@ _ATTACHED = names(Attachment, "a")
 
 GET_CHAT = f"SELECT {_CHAT} FROM heads JOIN chats USING (key) WHERE id = %(id)s"
 
-CREATE_CHAT = "SELECT create_chat_v1(%(id)s, %(row)s::jsonb, %(again)s)"
+# A second attempt may find the chat of the first one when its row has changed: its first turn may have begun.
+_MADE_BEFORE = """%(again)s AND EXISTS (
+        SELECT FROM heads JOIN chats USING (key)
+        WHERE id = %(id)s AND to_jsonb(chats) || jsonb_build_object('id', id) @> %(lasting)s::jsonb
+    )"""
 
-CREATE_CHAT_WITH_TURN = """SELECT create_chat_with_turn_v1(
+CREATE_CHAT = f"SELECT create_chat_v1(%(id)s, %(row)s::jsonb, %(again)s) OR {_MADE_BEFORE}"
+
+CREATE_CHAT_WITH_TURN = f"""SELECT create_chat_with_turn_v1(
     %(id)s, %(row)s::jsonb, %(again)s, %(data)s, %(at)s::bigint, %(key)s, %(turn)s::bigint,
-    %(files)s::jsonb, %(contents)s::bytea[])"""
+    %(files)s::jsonb, %(contents)s::bytea[]) OR {_MADE_BEFORE}"""
+"""Statement that returns false if there is another chat of this id."""
 
 LIST_CHATS = f"SELECT {_CHAT} FROM heads JOIN chats USING (key) WHERE id > %(after)s ORDER BY id LIMIT %(limit)s"
 

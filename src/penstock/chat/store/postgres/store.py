@@ -46,6 +46,7 @@ from penstock.chat.store.protocol import (
     check_turns,
 )
 from penstock.chat.store.rows import (
+    LASTING_FIELDS,
     MAX_READS,
     Attachment,
     ChatChanges,
@@ -310,7 +311,8 @@ class PostgresStore:
         """As `ChatStore.create_chat`. The job of the first turn is queued for the chat's home."""
         check_chat(row.id)
         _check_fields(asdict(row))
-        values: dict[str, Any] = {"id": row.id, "row": encoded(row)}
+        lasting = {name: value for name, value in asdict(row).items() if name in LASTING_FIELDS}
+        values: dict[str, Any] = {"id": row.id, "row": encoded(row), "lasting": msgspec.json.encode(lasting).decode()}
         statement, seconds = statements.CREATE_CHAT, None
         if first is not None:
             statement, seconds = statements.CREATE_CHAT_WITH_TURN, LONG_SECONDS if first.files else None
