@@ -32,6 +32,8 @@ Made from the docstrings by `make reference`: do not edit. [The guide](python.md
 SECTIONS = {
     "Agents, runs and streams": "penstock",
     "Events": "penstock.events",
+    "Adapters": "penstock.adapter",
+    "Updates": "penstock.updates",
     "Errors": "penstock.errors",
     "Documents": "penstock.doc",
     "Loops": "penstock.loop",
@@ -64,7 +66,14 @@ def names_of(module: str) -> dict[str, str]:
     found = import_module(module)
     if module == "penstock.loop":
         return {name: f"{module}.{home}" for name, home in found._HOME.items()}
+    if not hasattr(found, "__all__"):
+        return {name: module for name, value in vars(found).items() if is_defined_in(module, name, value)}
     return {name: home_of(module, name, getattr(found, name)) for name in found.__all__}
+
+
+def is_defined_in(module: str, name: str, value: object) -> bool:
+    """Return whether a module defines this class or function itself, under a public name."""
+    return not name.startswith("_") and callable(value) and getattr(value, "__module__", "") == module
 
 
 def home_of(module: str, name: str, value: object) -> str:

@@ -124,7 +124,7 @@ class McpConfig(msgspec.Struct, frozen=True):
 
 
 def nothing_is_inside(paths: Sequence[str]) -> bool:
-    """Return False: changes of all files are asked about."""
+    """Return False for any `paths`: changes of all files are asked about."""
     return False
 
 
@@ -482,10 +482,10 @@ class Steerable(Dialogue, Protocol):
     """
 
     def steer(self, id: str, text: str) -> Sequence[Update]:
-        """Give the agent a message. An agent that has not begun gets it when it has."""
+        """Give the agent a message: its `text`, with an `id` of the caller's. One that has not begun gets it later."""
         ...
 
 
 def not_taken(id: str, reason: str) -> Notice:
-    """Return the notice for a message that the agent did not take while it worked."""
+    """Return the notice that the agent did not take the message with this `id` while it worked, for this `reason`."""
     return Notice("error", f"the message was not taken: {reason}", "warning", steer=id)

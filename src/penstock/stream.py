@@ -46,6 +46,9 @@ PIECE = 32
 PLAIN_TEXT = "this is plain text and no stream of events"
 """Reason of a run whose output had no event."""
 
+ADAPTER_FAILED = "the adapter failed"
+"""Beginning of the text of an event whose adapter raised an exception."""
+
 STREAM_RULES: Rules = {
     "agent": instance_of((str, Adapter), 'the name of an agent, "auto", or an adapter'),
     "label": optional(STRING),
@@ -285,7 +288,7 @@ class Stream:
         if self._strict:
             raise error
         self.health.adapter_errors += 1
-        return (Unknown(_kind(event), f"the adapter failed: {error!r}"),)
+        return (Unknown(_kind(event), f"{ADAPTER_FAILED}: {error!r}"),)
 
     # --- detection of the agent ---
 

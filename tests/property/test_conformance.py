@@ -128,7 +128,7 @@ class Unknowing(Toy):
         (Traitless, "traits must be"),
         (NoDefaults, "has no default"),
         (Shared, "other events than whole"),
-        (Raises, "raised"),
+        (Raises, r"raised \d+ times; the adapter failed: TypeError\(.what is this.+ with the line [^ ]"),
         (Deaf, "no recording gave"),
         (Unknowing, "not handled"),
     ],

@@ -18,8 +18,8 @@ import msgspec
 from penstock.adapter import Adapter
 from penstock.core.decoding import has_empty_value
 from penstock.core.health import Health
-from penstock.events import BlockEnded, Event, encode
-from penstock.stream import Stream
+from penstock.events import BlockEnded, Event, Unknown, encode
+from penstock.stream import ADAPTER_FAILED, Stream
 from penstock.testing import feeds
 from penstock.testing.verify import verify
 from penstock.updates import Traits
@@ -168,7 +168,9 @@ def _check_mutations(make: Make, data: bytes, where: str) -> None:
 
 
 def _require_clean(events: list[Event], health: Health, where: str) -> None:
-    _require(not health.adapter_errors, f"{where}: `read` raised {health.adapter_errors} times")
+    errors = [it for it in events if isinstance(it, Unknown) and (it.text or "").startswith(ADAPTER_FAILED)]
+    first = "".join(f"; {it.text}, with the line {it.raw[:200]}" for it in errors[:1])
+    _require(not health.adapter_errors, f"{where}: `read` raised {health.adapter_errors} times{first}")
     found = verify(events)
     _require(not found, f"{where}: {len(found)} violations of the contract, first: {found[0] if found else ''}")
 
