@@ -168,6 +168,14 @@ def make_sink(
             return AtifSink(context.prompt, context.began_ms)
         case "health" | "json":
             return SilentSink()
+        case "text":
+            return _text_sink(options, config, agent, screen, context)
+    raise AssertionError(f"--to {options.to} has no sink")
+
+
+def _text_sink(
+    options: DisplayOptions, config: Config, agent: str | None, screen: Screen, context: OutputContext
+) -> Sink:
     from penstock.cli.screen import local_time
     from penstock.sinks.text.run_summary import Guidance
     from penstock.sinks.text.sink import TextSink
