@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from penstock.agents.registry import AGENTS
-from penstock.cli.profiles import check_trust, distrusted, profile
-from penstock.cli.prompt_template import Template
+from penstock.cli.profiles import check_trust, distrusted
 from penstock.config import settings
+from penstock.config.profile_values import profile
 from penstock.config.profiles import FREE, KEYS, NEEDS_TRUST, TABLES
 from penstock.errors import UsageError
+from penstock.run.prompt_template import Template
 
 TIMEOUT = 60
 """Seconds after which a process hangs."""

@@ -12,8 +12,8 @@ from penstock.errors import shown
 
 if TYPE_CHECKING:
     from penstock.cli.parser import Parser
-    from penstock.cli.prompt_template import Template
     from penstock.config.settings import Detail
+    from penstock.run.prompt_template import Template
     from penstock.sinks.text.display_mode import Color
 
 T = TypeVar("T")

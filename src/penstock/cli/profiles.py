@@ -10,12 +10,13 @@ import msgspec
 
 from penstock.agents import registry
 from penstock.agents.registry import AGENTS
-from penstock.cli.prompt_template import Template, read_template
+from penstock.config.profile_values import Profile, profile, profile_names
 from penstock.config.profiles import FREE, KEYS, NAME
 from penstock.config.rules import check
 from penstock.config.run_keys import is_lower, is_smaller
-from penstock.config.settings import Config, Setting
+from penstock.config.settings import Config
 from penstock.errors import UsageError, nearest, shown
+from penstock.run.prompt_template import Template, read_template
 from penstock.run.spec import RULES
 
 if TYPE_CHECKING:
@@ -25,49 +26,6 @@ PATHS = ("schema", "mcp_config", "record")
 """Keys whose values are paths; `files` is a list of them."""
 OWN_KEYS = frozenset({"agent", "prompt", "prompt_file", "fallback", "fallback_on", "worktree"})
 """Keys that are not fields of a run."""
-
-
-class Profile(msgspec.Struct):
-    """One profile."""
-
-    name: str
-    origin: str
-    """File and line of its first key."""
-    of_project: bool
-    settings: dict[str, Setting]
-    """Settings by their keys; those of a table by `table.name`."""
-
-    def value(self, key: str) -> Any:
-        """Return the value of a key; None if it is not set."""
-        found = self.settings.get(key)
-        return None if found is None else found.value
-
-    def table(self, name: str) -> dict[str, str]:
-        """Return the values of a table."""
-        return {key[len(name) + 1 :]: it.value for key, it in self.settings.items() if key.startswith(f"{name}.")}
-
-    @property
-    def folder(self) -> str:
-        """Directory of its file, to which its paths are relative."""
-        return os.path.dirname(os.path.abspath(self.origin.rpartition(":")[0]))
-
-
-def profile_names(config: Config) -> list[str]:
-    """Return the names of all profiles."""
-    return sorted({path[1] for path in config.settings if path[0] == "run" and len(path) > 2})
-
-
-def profile(config: Config, name: str) -> Profile | None:
-    """Return the profile of this name; None if there is none."""
-    found = {
-        ".".join(path[2:]): setting
-        for path, setting in config.settings.items()
-        if path[:2] == ("run", name) and len(path) > 2
-    }
-    if not found:
-        return None
-    first = next(iter(found.values()))
-    return Profile(name, first.origin, first.of_project, found)
 
 
 def check_trust(one: Profile, config: Config, agents: Mapping[str, object]) -> None:
@@ -172,7 +130,7 @@ def _with(options: RunOptions, one: Profile, config: Config) -> RunOptions:
         raise UsageError(f"the profile {one.name} has a prompt and a prompt file", help="leave one of them out")
     template = None
     if options.prompt_file is None and (text is not None or file is not None):
-        text = read_template(_path(one, file)) if text is None else text
+        text = read_template(one.path(file)) if text is None else text
         template = Template(text, {**one.table("variables"), **options.variables})
     return msgspec.structs.replace(
         options,
@@ -193,9 +151,9 @@ def _asked(asked: dict[str, Any], one: Profile) -> dict[str, Any]:
         if key in OWN_KEYS or value is None:
             continue
         if key in PATHS:
-            value = _path(one, value)
+            value = one.path(value)
         elif key == "files":
-            value = [_path(one, path) for path in value]
+            value = [one.path(path) for path in value]
         check({key: value}, RULES)  # as for a flag: it may be a project's
         if isinstance(value, list):
             merged[key] = [*value, *asked[key]]
@@ -203,8 +161,3 @@ def _asked(asked: dict[str, Any], one: Profile) -> dict[str, Any]:
             merged[key] = value
     merged["env"] = {**one.table("env"), **asked["env"]}
     return merged
-
-
-def _path(one: Profile, path: str) -> str:
-    """Return a path of a profile: it is relative to the file that has the profile."""
-    return os.path.join(one.folder, os.path.expanduser(path))

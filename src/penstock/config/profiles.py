@@ -1,4 +1,4 @@
-"""Profiles of the configuration: a table `[run.NAME]` holds the options of a run under a name.
+"""Keys of profiles: a table `[run.NAME]` of the configuration holds the options of a run under a name.
 
 A profile of a project came with somebody else's files. It grants nothing: keys that could are in `NEEDS_TRUST`.
 """

@@ -127,6 +127,25 @@ def test_the_models_of_an_agent(own: Callable[..., Gateway], tmp_path: Path, mon
             assert refused(found) == (400, "invalid") if name == "acp" else found.json() == {"models": []}
 
 
+def test_stored_prompts(own: Callable[..., Gateway], tmp_path: Path) -> None:
+    """The prompts of the user's profiles, for those who may begin a chat."""
+    gateway = own()
+    with gateway.client() as client:
+        assert client.get("/api/prompts").json() == {"prompts": []}
+    gateway.close()
+    with (gateway.folder / "agents.toml").open("a") as file:
+        file.write('[run.review]\nagent = "scripted"\nprompt = "Review {{base}}."\nvariables = { base = "main" }\n')
+    reopened = Gateway(gateway.folder, gateway.page)
+    try:
+        with reopened.client() as client:
+            found = client.get("/api/prompts")
+    finally:
+        reopened.close()
+    variables = [{"name": "base", "value": "main"}]
+    one = {"name": "review", "description": "Review {{base}}.", "text": "Review {{base}}.", "variables": variables}
+    assert (found.json(), found.headers["cache-control"]) == ({"prompts": [one]}, "no-store")
+
+
 def test_directories_are_trusted_once(client: httpx.Client, shared: Gateway) -> None:
     """A directory below a root is trusted by word; before that, and elsewhere, no chat begins."""
     inside = shared.root / "shop"
@@ -672,6 +691,7 @@ def test_files_of_this_version_are_asked_for_once(shared: Gateway) -> None:
             assert (kept.status_code, kept.content) == (200, plain.content), name
             assert kept.headers["cache-control"] == "public, max-age=31536000, immutable"
             assert plain.headers["cache-control"] == "no-cache"
+            assert ("etag" in kept.headers, "etag" in plain.headers) == (False, True)
         older = client.get("/v/0123456789abcdef/app.js")
         assert (older.status_code, older.headers["cache-control"]) == (200, "no-cache")
         assert client.get(prefix + "app.jsx").status_code == 404

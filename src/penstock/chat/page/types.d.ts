@@ -780,6 +780,11 @@ declare namespace Api {
     steers?: number | null;
   }
 
+  interface PromptVariable {
+    name: string;
+    value?: string;
+  }
+
   interface PromptedFrame {
     type: "prompted";
     turn: number;
@@ -955,6 +960,13 @@ declare namespace Api {
     works: boolean;
     reason?: string;
     help?: string;
+  }
+
+  interface StoredPrompt {
+    name: string;
+    description: string;
+    text: string;
+    variables: Array<PromptVariable>;
   }
 
   interface Streaming {

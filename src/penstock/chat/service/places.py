@@ -1,4 +1,4 @@
-"""Places of new chats: the agents and directories that are offered, at this node or at others, and trust in them."""
+"""Places of new chats: the agents, prompts and directories that are offered, here or elsewhere, and trust in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from penstock.chat.service.agents.models import ModelLists
 from penstock.chat.service.agents.offered import Agents, AgentView, of_other_nodes
 from penstock.chat.service.agents.workspaces import Workspace, Workspaces
 from penstock.chat.service.nodes import ChatPlace
+from penstock.chat.service.prompts import StoredPrompt, stored_prompts
 from penstock.chat.service.shared import Shared
+from penstock.config.settings import Config
 
 
 class Places:
@@ -30,12 +32,14 @@ class Places:
         used: Callable[[], list[str]],
         hidden: tuple[str, ...],
         can_have_tree: Callable[[str], Awaitable[bool]],
+        config: Config,
     ) -> None:
         """Create it. `used` returns the directories of this node's chats, the one used last first.
 
         `hidden`: files and directories that are not offered. `can_have_tree` returns whether a chat in a trusted
-        directory can have a tree of its own.
+        directory can have a tree of its own. `config` has the stored prompts.
         """
+        self._config = config
         self._can_have_tree = can_have_tree
         self._hidden = hidden
         self._shared = shared
@@ -64,6 +68,10 @@ class Places:
         """
         self._agents.require(agent)
         return [] if await self._elsewhere.offered() is not None else await self._models.of(agent)
+
+    async def prompts(self) -> list[StoredPrompt]:
+        """Return the prompts that the user of this node has stored under names."""
+        return await asyncio.to_thread(stored_prompts, self._config)
 
     async def workspaces(self) -> tuple[list[Workspace], list[Workspace]]:
         """Return the roots, and other directories that were used here or trusted recently.

@@ -127,7 +127,7 @@ class Service:
         self.trees: ChatTrees = ChatTrees(shared, self._chats, workspaces, data)
         shared.leave_tree = self.trees.leave
         self.places: Places = Places(
-            shared, self.agents, starter.models, workspaces, self._used, hidden, self.trees.is_possible
+            shared, self.agents, starter.models, workspaces, self._used, hidden, self.trees.is_possible, starter.config
         )
         self._branches = Branches(shared, self._chats, self.attachments, self.places, self.agents, self.trees)
         self.conversations: TerminalConversations = TerminalConversations(shared, self._chats, self.agents, workspaces)

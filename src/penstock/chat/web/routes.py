@@ -28,6 +28,7 @@ from penstock.chat.service.chats.search import SearchResult
 from penstock.chat.service.conversations import ConversationView
 from penstock.chat.service.files import FileNames, FileView
 from penstock.chat.service.nodes import NodeView
+from penstock.chat.service.prompts import StoredPrompt
 from penstock.chat.service.share_view import MadeShare, ShareView
 from penstock.chat.service.trees import LandedWork, LandingPlan
 from penstock.chat.service.undo import TurnFiles
@@ -118,6 +119,8 @@ ADDRESSES = (
     Address("GET", "/api/agents", "signed in", places.agents, "The agents", None, 200, {"agents": list[AgentView]}),
     Address("GET", "/api/agents/{agent}/models", "begin", places.agent_models, "The models that an agent lists", None,
             200, {"models": list[AgentModel]}, (400,)),
+    Address("GET", "/api/prompts", "begin", places.prompts, "The prompts that the user has stored under names", None,
+            200, {"prompts": list[StoredPrompt]}),
     Address("GET", "/api/workspaces", "signed in", places.workspaces, "Directories for agents", None, 200,
             schemas.WorkspaceList),
     Address("POST", "/api/workspaces", "operate", places.trust, "Trust a directory", schemas.Trust, 200, Workspace,

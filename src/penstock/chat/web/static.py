@@ -140,7 +140,8 @@ class PageFiles:
             if accepts_gzip(request):
                 data, etag = file.packed, file.packed_etag
                 headers["Content-Encoding"] = "gzip"
-        headers["ETag"] = etag
+        if not is_kept:  # nobody asks again for a file that never changes: the tags of a first visit would be 4 KB
+            headers["ETag"] = etag
         asked = request.headers.get("if-none-match", "")
         if asked == "*" or etag in (tag.strip().removeprefix("W/") for tag in asked.split(",")):
             headers.pop("Content-Encoding", None)

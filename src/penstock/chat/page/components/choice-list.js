@@ -33,7 +33,7 @@ export function useFound(typed, load, of) {
 }
 
 /**
- * Return the list, its attributes of the field, and what the field does with keys: arrows mark, Enter or Tab chooses what is
+ * Return the list, its attributes of a field for a text or of an input (`combobox`), and what the field does with keys: arrows mark, Enter or Tab chooses what is
  * marked, Escape closes the list.
  *
  * @template Item
@@ -76,6 +76,15 @@ export function useChoiceList({ id, label, items, of, isFirstMarked = false, key
     "aria-controls": items.length ? id : undefined,
     "aria-activedescendant": items.length && at >= 0 ? optionId(at) : undefined,
   };
+  /** The attributes of an input of its own for the list; a message has only those above, as it is more than a choice. */
+  const combobox = {
+    ...attributes,
+    role: "combobox",
+    "aria-expanded": items.length > 0,
+    spellcheck: false,
+    autocapitalize: "off",
+    autocomplete: "off",
+  };
   const keepFocus = (/** @type {MouseEvent} */ event) => event.preventDefault();
   const view =
     items.length > 0 &&
@@ -93,5 +102,5 @@ export function useChoiceList({ id, label, items, of, isFirstMarked = false, key
           </li>`,
       )}
     </ul>`;
-  return { view, attributes, onKeyDown };
+  return { view, attributes, combobox, onKeyDown };
 }

@@ -18,6 +18,7 @@ import { isLong, useAttachments } from "../state/attachments.js";
 import { NO_FILES } from "../text/copy.js";
 import { bytes } from "../text/format.js";
 import { DraftedFiles } from "./attachments.js";
+import { useCommandChoice } from "./command-choice.js";
 import { useFileChoice } from "./file-choice.js";
 
 /** Sent to the document with a quotation, for the message that is written. */
@@ -130,7 +131,13 @@ export function Composer(props) {
     onStop?.();
     field.current?.focus(); // the button goes
   };
-  const choice = useFileChoice(chat ?? "", field, text);
+  const files = useFileChoice(chat ?? "", field, text);
+  const commands = useCommandChoice(chat, field, text);
+  const choice = files.view ? files : commands;
+  const look = () => {
+    files.look();
+    commands.look();
+  };
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
     if (choice.onKeyDown(event)) return;
     if (event.key !== "Enter" || event.shiftKey || event.altKey) return;
@@ -155,6 +162,9 @@ export function Composer(props) {
         aria-describedby=${excess ? "too-long" : undefined}
         onInput=${withValue(change)}
         onKeyDown=${onKeyDown}
+        onKeyUp=${look}
+        onClick=${look}
+        onBlur=${look}
         onPaste=${paste}
       ></textarea>
       <div class="buttons">
@@ -180,6 +190,7 @@ export function Composer(props) {
         }
       </div>
     </div>
+    ${commands.note}
     ${children}
     <${Wrong}>${note || drafted.problem}<//>
     ${

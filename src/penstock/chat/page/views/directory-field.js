@@ -32,8 +32,8 @@ export function DirectoryField({ value, roots, canOffer, isChosen, onChange }) {
     keyOf: (it) => it.path,
     draw: (it) =>
       html`<bdi>${base(it.path)}</bdi>
-        ${it.branch && html`<span class="branch">on <bdi>${oneLine(it.branch)}</bdi></span>`}
-        <span class="whole-path"><bdi>${oneLine(it.path)}</bdi></span>`,
+        ${it.branch && html`<span class="choice-note">on <bdi>${oneLine(it.branch)}</bdi></span>`}
+        <span class="choice-more"><bdi>${oneLine(it.path)}</bdi></span>`,
     onChoose: ({ path }) => write(`${path.replace(/\/$/, "")}/`), // with a slash, those inside are offered next
     onClose: () => setOpen(false),
   });
@@ -46,16 +46,11 @@ export function DirectoryField({ value, roots, canOffer, isChosen, onChange }) {
   return html`<div class="other">
     <label for="other-directory">Its path</label>
     <input
-      ...${list.attributes}
+      ...${list.combobox}
       id="other-directory"
       ref=${field}
-      role="combobox"
-      aria-expanded=${Boolean(list.view)}
       value=${value}
       placeholder=${roots[0]?.path ?? "/"}
-      spellcheck=${false}
-      autocapitalize="off"
-      autocomplete="off"
       onFocus=${() => setOpen(true)}
       onBlur=${() => setOpen(false)}
       onInput=${withValue(write)}

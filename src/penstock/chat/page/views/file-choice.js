@@ -7,7 +7,8 @@ import { oneLine } from "../text/format.js";
 import { mentionAt, mentioned } from "../text/mentions.js";
 
 /**
- * Return the list of files for what is written, its attributes of the field, and what the field does with keys.
+ * Return the list of files for what is written, its attributes of the field, what the field does with keys, and what to do
+ * if the caret may have moved.
  *
  * @param {string} chat  "" offers none.
  * @param {{ current: HTMLTextAreaElement | null }} field
@@ -43,9 +44,7 @@ export function useFileChoice(chat, field, text) {
     onChoose: choose,
     onClose: () => setLeft(mention?.start ?? -1),
   });
-  // With a key, a click or another field, the caret may have moved.
-  const attributes = chat ? { ...list.attributes, onKeyUp: look, onClick: look, onBlur: look } : {};
-  return { ...list, attributes };
+  return { ...list, look };
 }
 
 /**

@@ -61,16 +61,11 @@ function FindFile({ chat }) {
   });
   return html`<div class="find-file">
     <input
-      ...${list.attributes}
+      ...${list.combobox}
       type="search"
-      role="combobox"
       aria-label="Find a file"
-      aria-expanded=${Boolean(list.view)}
       placeholder="Find a file"
       value=${text}
-      spellcheck=${false}
-      autocapitalize="off"
-      autocomplete="off"
       onFocus=${() => setOpen(true)}
       onBlur=${() => setOpen(false)}
       onInput=${withValue(write)}

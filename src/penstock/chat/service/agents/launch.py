@@ -91,7 +91,7 @@ class Starter:
             NoSuchAgent: there is no agent of this name.
         """
         self.agents: Agents = Agents(config, environ, self._trusts_configuration, default=default_agent)
-        self._config = config
+        self.config: Config = config
         self._workspaces = workspaces
         self._environ = environ
         self._extra = tuple(extra)
@@ -148,7 +148,7 @@ class Starter:
                 )
             most = min(MAX_CHARS, self._left(chat, asked, attachments) // UTF8_BYTES)
             asked = with_transcript(earlier if loses else (), asked, before, most=most)
-        return Agent(chat.agent, {}, self._config).run(
+        return Agent(chat.agent, {}, self.config).run(
             asked,
             files=given.files,
             session_id=session,
@@ -180,12 +180,12 @@ class Starter:
             trust=self._trusts_configuration(),
             surroundings=Surroundings(auto="on", hidden=self._hidden),
         )
-        found = models_of(spec, self._config, self._data, is_stopped)
+        found = models_of(spec, self.config, self._data, is_stopped)
         levels = self.agents.efforts(agent)
         return found if levels else [AgentModel(it.name) for it in found]
 
     def _environment(self, agent: str) -> dict[str, str]:
-        return environment(agent, self._environ, self._extra, adapter=self._config.agent(agent).adapter)
+        return environment(agent, self._environ, self._extra, adapter=self.config.agent(agent).adapter)
 
     def _left(self, chat: ChatRow, prompt: str, attachments: Sequence[PlacedFile]) -> int:
         """Return the bytes that can be added to a prompt of a chat with its files."""
@@ -195,13 +195,13 @@ class Starter:
 
     def _features(self, agent: str) -> frozenset[Feature]:
         try:
-            return features_of(agent, None, self._config, ask=True)
+            return features_of(agent, None, self.config, ask=True)
         except UsageError:
             return frozenset()  # the run says what is wrong
 
     def _trusts_configuration(self) -> bool:
         """Return whether a project's own file may define how agents are started: if its directory is trusted."""
-        files = [Path(file) for file in self._config.files if os.path.basename(file) == FILE_NAME]
+        files = [Path(file) for file in self.config.files if os.path.basename(file) == FILE_NAME]
         return all(self._workspaces.is_trusted(file.parent.resolve()) for file in files)
 
 

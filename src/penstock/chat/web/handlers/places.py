@@ -1,4 +1,4 @@
-"""Handlers of what a new chat can have: agents, directories and nodes."""
+"""Handlers of what a new chat can have: agents, stored prompts, directories and nodes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ async def agents(api: Api, request: Request) -> Response:
 async def agent_models(api: Api, request: Request, agent: str) -> Response:
     """Return the models that an agent lists."""
     return json_response({"models": await api.service.places.models(agent)})
+
+
+async def prompts(api: Api, request: Request) -> Response:
+    """Return the prompts that the user has stored under names."""
+    return json_response({"prompts": await api.service.places.prompts()})
 
 
 async def workspaces(api: Api, request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Prompts with variables: `{{NAME}}` in a file or a profile, with values of `-e NAME=VALUE`."""
+"""Prompts with variables: `{{NAME}}` in a file or a profile, whose values are those of `-e NAME=VALUE`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ PROMPT = "prompt"
 _PLACE = re.compile(r"\{\{(" + NAME.pattern + r")\}\}")
 
 
+def variables_of(text: str) -> list[str]:
+    """Return the names of the variables in a text, each once, in their order."""
+    return list(dict.fromkeys(_PLACE.findall(text)))
+
+
 class Template(msgspec.Struct, frozen=True):
     """Text of a prompt, and the values of the variables in it."""
 
@@ -29,7 +34,7 @@ class Template(msgspec.Struct, frozen=True):
         Raises:
             UsageError: one has not.
         """
-        names = dict.fromkeys(_PLACE.findall(self.text))
+        names = variables_of(self.text)
         for name in self.values:
             if name == PROMPT:
                 raise UsageError("{{prompt}} is the prompt of the command line", help="leave out its value")
