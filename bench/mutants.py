@@ -43,6 +43,7 @@ BUILD = ROOT / "build" / "mutants"
 REPORT = ROOT / "build" / "mutants.json"
 
 SUBJECTS = {
+    "core/normalizer": "tests/core",
     "repo": "tests/repo",
     "loop/next.py": "tests/loop",
     "doc/merge.py": "tests/doc",

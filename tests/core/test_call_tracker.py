@@ -294,6 +294,29 @@ def test_a_result_ends_the_sub_agent() -> None:
     assert [event.parent for event in of_type(bench.emitter.drain(), MessageEnded)] == ["c1", None]
 
 
+def test_calls_above_wait_with_one_of_a_sub_agent() -> None:
+    """A question of a sub-agent's sub-agent holds up the calls that started both, also by its lane alone."""
+    bench = Bench()
+    bench.calls.apply_call(up.ToolCall("outer", "Task"))
+    bench.calls.apply_call(up.ToolCall("inner", "Task", lane="outer"))
+    bench.calls.apply_call(up.ToolCall("bash", "Bash", lane="inner"))
+    assert [*bench.calls.held_up("bash", None)] == ["bash", "inner", "outer"]
+    assert [*bench.calls.held_up(None, "inner")] == ["inner", "outer"]
+    assert [*bench.calls.held_up("unknown", "another")] == ["unknown", "another"]
+
+
+@pytest.mark.parametrize(("began", "ended"), [(None, 50), (50, None)])
+def test_a_duration_needs_both_times(began: int | None, ended: int | None) -> None:
+    """Without the time stamp of the call or of its result, the agent's own figure counts."""
+    bench = Bench()
+    bench.emitter.at = began
+    bench.calls.apply_call(up.ToolCall("c1", "Bash"))
+    bench.emitter.at = ended
+    bench.calls.apply_return(up.ToolReturn("c1", "done", duration_ms=7))
+    (returned,) = of_type(bench.emitter.drain(), ToolReturned)
+    assert returned.duration_ms == 7
+
+
 def test_the_end_returns_what_waits() -> None:
     """At the end a call without a result gets one that is not complete; output without a call is dropped."""
     bench = Bench()

@@ -77,6 +77,17 @@ def test_only_what_has_changed_since(user: UserRepository, tmp_path: Path) -> No
     }
 
 
+@pytest.mark.parametrize("setting", ["fileMode = false", "fileMode", "fileMode = true"])
+def test_settings_of_the_repository_count(user: UserRepository, tmp_path: Path, setting: str) -> None:
+    """Whether a mode alone is a change is for the repository to say; a setting without a value is true."""
+    user.commit("More", {"script": "1\n"})
+    config = user.root / ".git" / "config"
+    config.write_text(config.read_text().replace("filemode = true", setting))
+
+    found = compare(user.root, tmp_path / "own", lambda: (user.root / "script").chmod(0o755))
+    assert kinds(found, user.root) == ({} if setting == "fileMode = false" else {"script": "update"})
+
+
 PROGRAMS = (
     "core.fsmonitor",
     "diff.x.command",

@@ -10,9 +10,9 @@ from unittest.mock import AsyncMock
 import pytest
 from waiting import until_true
 
-from penstock.chat.errors import NoSuchTurn
+from penstock.chat.errors import Conflicting, NoSuchTurn
 from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded, encode
-from penstock.chat.service.nodes import ThisNode
+from penstock.chat.service.nodes import NodeAbout, NodeView, ThisNode
 from penstock.chat.store.protocol import StoreFailed
 from penstock.chat.store.rows import ChatRow, Heartbeat
 from penstock.chat.store.subscriptions import StoreSubscription
@@ -239,6 +239,50 @@ def test_a_viewer_is_told_that_another_node_deleted_the_chat(home: Home) -> None
             assert [service.chat_list.all() for service in nodes] == [[], []]
             for service in nodes:
                 await service.close()
+
+    asyncio.run(use())
+
+
+def test_files_of_a_chat_that_another_node_deleted_are_removed(home: Home) -> None:
+    """Its attachments, as its agent got them, do not stay on this machine."""
+
+    async def use() -> None:
+        async with home.store() as store:
+            await store.create_chat(row(home))
+            service = await home.open(store, this_node=node("a"))
+            folder = home.folder / "attachments" / "c"
+            folder.mkdir(parents=True)
+            (folder / "secret.txt").write_text("secret")
+            await store.delete_chat("c")
+            await until_true(lambda: not folder.exists())
+            await service.close()
+
+    asyncio.run(use())
+
+
+def test_a_home_of_an_older_version_is_not_asked_for_more(home: Home) -> None:
+    """Its node would ignore what it does not know, so the request is rejected with the way to do it."""
+    match = r"the machine a runs Penstock 0\.1, .*upgrade"
+
+    def home_that_knows(*requests: str) -> AsyncMock:
+        about = NodeAbout("0.1", "host", 1, knows=[*requests])
+        nodes = [NodeView("a", is_here=False, is_live=True, seen_seconds=0.0, about=about, chats=[])]
+        return AsyncMock(nodes=AsyncMock(return_value=nodes))
+
+    async def use() -> None:
+        async with home.store() as store:
+            await store.create_chat(row(home))
+            here = node("b")
+            service = await home.open(store, this_node=here)
+            here.elsewhere = home_that_knows("branches", "rules")
+            with pytest.raises(Conflicting, match=match):
+                await service.prompt("c", "1", now=True)
+            here.elsewhere = home_that_knows("branches", "queue")
+            with pytest.raises(Conflicting, match=match):
+                await service.answer("c", "q1", "yes", always=True)
+            assert await home.rows("c", store) == []
+            assert await service.prompt("c", "1", now=True) == (1, True)
+            await service.close()
 
     asyncio.run(use())
 
