@@ -315,7 +315,7 @@ def encoded(prompt: str) -> bytes:
         return prompt.encode(errors="surrogateescape")
     except UnicodeEncodeError as error:
         half = f"U+{ord(prompt[error.start]):04X}"
-        raise UsageError(f"the prompt has half a character ({half})", expected="whole ones, as UTF-8 has") from error
+        raise UsageError(f"the prompt has half a character ({half})", expected="text that UTF-8 can encode") from error
 
 
 def as_json_text(prompt: str) -> str:

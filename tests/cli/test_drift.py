@@ -173,7 +173,7 @@ def test_a_program_of_python(bin: Path, capfd: pytest.CaptureFixture[str], tmp_p
     program(tmp_path / "venv" / "bin" / "vibe-acp", "#!/bin/sh\necho vibe 3.1.0\n")
     assert main(["drift", "vibe"]) == 1
     text = capfd.readouterr().out
-    assert "not installed as a package of Python" in text
+    assert "Python package, whose files name them, was not found" in text
     assert "3.1.0" in text
 
 

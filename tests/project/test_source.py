@@ -202,6 +202,50 @@ def test_errors_of_msgspec_are_named() -> None:
     assert found == []
 
 
+OUTSIDE = ("Protocol", "NamedTuple", "Struct", "Enum", "Base")
+"""Bases that add no member which a text names."""
+
+
+def members() -> dict[str, tuple[set[str], list[str]]]:
+    """The members of each class of the package, also those that it sets on `self`, and its bases."""
+    found: dict[str, tuple[set[str], list[str]]] = {}
+    for tree in TREES.values():
+        for part in ast.walk(tree):
+            if isinstance(part, ast.ClassDef):
+                names, bases = found.setdefault(part.name, (set(), []))
+                bases += [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in part.bases]
+                for inner in ast.walk(part):
+                    if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                        names.add(inner.name)
+                    elif isinstance(inner, ast.Name | ast.Attribute) and isinstance(inner.ctx, ast.Store):
+                        names.add(inner.id if isinstance(inner, ast.Name) else inner.attr)
+    return found
+
+
+def test_members_that_texts_name_exist() -> None:
+    """`Class.member` in a docstring, a comment or a document is one that the class has."""
+    classes = members()
+
+    def has(name: str, member: str) -> bool:
+        names, bases = classes.get(name, (set(), []))
+        return member in names or any(has(base, member) or not (base in classes or base in OUTSIDE) for base in bases)
+
+    gone = [
+        f"{file}: {match[0]}"
+        for file, text in _sentences()
+        for match in re.finditer(r"`([A-Z]\w+)\.([a-z_]\w*)(?:\([^`]*\))?`", text)
+        if match[1] in classes and match[2] != "md" and not has(match[1], match[2])
+    ]
+    assert gone == []
+
+
+def _sentences() -> Iterator[tuple[str, str]]:
+    """The files with sentences about the code."""
+    for file in ("src/**/*.py", "tests/**/*.py", "docs/**/*.md", "*.md"):
+        for path in ROOT.glob(file):
+            yield path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
+
+
 def _texts() -> Iterator[tuple[str, str]]:
     """The files of the repository, recordings among them."""
     for folder in ("src", "tests", "docs", "bench", ".ci", ".github"):

@@ -141,7 +141,7 @@ def test_connect(inside: Callable[..., Inside], server: int, names: dict[str, li
     request = f"CONNECT model.test:{server} HTTP/1.1\r\nHost: x\r\n\r\nGET /y HTTP/1.0\r\n\r\n".encode()
     refused = inside(ServerAddress("model.test", server))
     assert refused.ask(request).startswith(b"HTTP/1.1 403 ")
-    assert refused.refused == [f"model.test:{server} leads to 127.0.0.1:{server}, which is no public address"]
+    assert refused.refused == [f"model.test:{server} leads to 127.0.0.1:{server}, which is not a public address"]
     allowed = inside(ServerAddress("model.test", server), ServerAddress("127.0.0.1", server))
     answer = allowed.ask(request)
     assert answer.startswith(b"HTTP/1.1 200 Connection established\r\n\r\nHTTP/1.0 200 OK")

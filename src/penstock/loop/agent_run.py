@@ -122,7 +122,7 @@ class AgentSummary:
 def follow(
     runs: Mapping[int, Run], *, show: Callable[[int, Run, list[Event]], None], is_stopped: Callable[[], bool]
 ) -> Iterator[tuple[int, AgentSummary]]:
-    """Follow runs that have started, by their numbers, and yield the number and the sum of each when it has ended.
+    """Follow runs that have started, by their numbers, and yield the number and the summary of each when it has ended.
 
     A run that asks a person is cancelled, and all are if they are to be stopped.
     """

@@ -13,7 +13,7 @@ from penstock.errors import PenstockError
 GIT_SECONDS = 2.0
 """Timeout in seconds for git's list of files: a person waits for it."""
 WALK_SECONDS = 1.0
-"""Timeout in seconds for walking through a directory that is no repository."""
+"""Timeout in seconds for walking through a directory that is not a repository."""
 MAX_FILES = 20_000
 """Number of files that are offered."""
 FRESH_SECONDS = 5.0

@@ -92,7 +92,7 @@ def printable(path: str, source: KindSource, seconds: float) -> set[str]:
     if source.python:
         found = _python_package(path, source.python)
         if found is None:
-            raise Unreadable("it is not installed as a package of Python, whose files have them")
+            raise Unreadable("its Python package, whose files name them, was not found")
         return _in_files(_matching(found[0], source.files), source, end)
     package = _package(path)
     if package is None:

@@ -21,7 +21,7 @@ Network = Literal["all", "agent", "none"]
 """Network of a confined run: that of this machine, only the addresses of the agent's model, or none."""
 
 PROXY_PORT = 3128
-"""Port inside on which the proxy is asked, unless it is one of those that are forwarded."""
+"""Port of the proxy inside of a confined run, unless that port is forwarded to the machine."""
 FIRST_PORT = 1024
 """Lowest port that a process without privileges can open."""
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")

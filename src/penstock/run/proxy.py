@@ -193,7 +193,7 @@ class Proxy:
         for host in found:
             if is_private(host) and not self._reach.allows(ServerAddress(host, address.port)):
                 inner = ServerAddress(host, address.port)
-                raise self._denial(address, f"{address} leads to {inner}, which is no public address")
+                raise self._denial(address, f"{address} leads to {inner}, which is not a public address")
             try:
                 return await self._connected(host, address.port)
             except OSError as error:
@@ -234,7 +234,7 @@ def _request(head: bytes) -> tuple[ServerAddress, bytes]:
     """Return the address that a request is for, and what is sent there first; b"" for `CONNECT`.
 
     Raises:
-        _Refused: it is no request for a proxy.
+        _Refused: it is not a request for a proxy.
     """
     line, *fields = head[:-4].split(b"\r\n")
     words = line.split(b" ")
@@ -306,7 +306,7 @@ async def resolved(address: ServerAddress) -> list[str]:
         try:
             result: list[str] | OSError = look_up(address)
         except (OSError, UnicodeError) as error:
-            result = error if isinstance(error, OSError) else OSError(0, "it is no name")
+            result = error if isinstance(error, OSError) else OSError(0, "it is not a name")
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
             loop.call_soon_threadsafe(_settle, answer, result)
 

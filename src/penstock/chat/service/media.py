@@ -1,4 +1,4 @@
-"""Attachments by their bytes: their type, the pixels of a picture by its header, and a name that is no path.
+"""Attachments by their bytes: their type, the pixels of a picture by its header, and a name that is not a path.
 
 Nothing is decoded here: the header of a picture says how much memory a decoder would need.
 """
@@ -119,7 +119,7 @@ _SIZES = {"image/png": _png, "image/jpeg": _jpeg, "image/gif": _gif, "image/webp
 
 
 def clean_name(name: str) -> str:
-    """Return a name of a file as one line of visible characters, which is no path and no hidden file.
+    """Return a name of a file as one line of visible characters, which is neither a path nor a hidden file.
 
     Characters that change the direction of writing are left out: they could show another ending than the name has.
     """

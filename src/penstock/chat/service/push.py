@@ -180,7 +180,7 @@ class Push:
         """Return the address of the service of an endpoint.
 
         Raises:
-            Invalid: it is no address of a push service that this server calls.
+            Invalid: it is not the address of a push service that this server calls.
         """
         try:
             url = urlsplit(endpoint)

@@ -101,7 +101,7 @@ def budget_of(budget: Any) -> float | None:
         return None
     is_number = isinstance(budget, int | float) and not isinstance(budget, bool)
     if not is_number or not 0 < budget <= MAX_BUDGET:
-        raise Invalid("this is no budget", expected=f"US dollars, more than 0 and at most {MAX_BUDGET:,}, or null")
+        raise Invalid("this is not a budget", expected=f"US dollars, more than 0 and at most {MAX_BUDGET:,}, or null")
     return float(budget)
 
 
@@ -225,7 +225,7 @@ def kept_setting(name: str, kind: Any, value: Any) -> Any:
         found = msgspec.convert(msgspec.to_builtins(value), kind)
         encoded = msgspec.json.encode(found)
     except UnicodeEncodeError as error:
-        raise Invalid(f"the value of {name!r} has half a character", expected="whole ones, as UTF-8 has") from error
+        raise Invalid(f"the value of {name!r} has half a character", expected="text that UTF-8 can encode") from error
     except (msgspec.ValidationError, TypeError) as error:
         raise Invalid(f"the value of {name!r} is not valid: {error}") from error
     if len(encoded) > MAX_SETTING_BYTES:
@@ -245,4 +245,4 @@ def whole(text: str, name: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise Invalid(f"{name} has half a character", expected="whole ones, as UTF-8 has") from error
+        raise Invalid(f"{name} has half a character", expected="text that UTF-8 can encode") from error

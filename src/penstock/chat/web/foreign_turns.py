@@ -169,7 +169,7 @@ class ForeignTurns:
         self.service: Service = service
         self._sees = sees
         self.asking: asyncio.Lock = asyncio.Lock()
-        """Lock of one request from finding its chat to its prompt, so that another one finds both."""
+        """Lock that a request holds from the search for its chat until its prompt is kept: the next one finds both."""
         self._watches = watches
         self._security = security
         self._ping = ping
@@ -178,10 +178,10 @@ class ForeignTurns:
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def caller(self, request: Request) -> Caller:
-        """Return the person whose program asks, and its depth: 0, or that of the agent which it belongs to.
+        """Return the person whose program asks, and its depth: 0, or the depth of the agent that started the program.
 
         Raises:
-            Forbidden: the agent may ask for no other one.
+            Forbidden: an agent at this depth may not ask for another one.
         """
         found = await depth_of_caller(request)
         if found >= inside.MAX_DEPTH:
@@ -193,7 +193,7 @@ class ForeignTurns:
         return Caller(person_of(request).name, found)
 
     def chats(self, caller: Caller, foreign_id: str) -> list[tuple[ChatRow, TurnView | None]]:
-        """Return the chats of a caller, as `Service.foreign_chats`."""
+        """Return the chats of a caller, as `ListedChats.foreign`."""
         return self.service.chat_list.foreign(foreign_id, depth=caller.depth, person=caller.person)
 
     async def begin(

@@ -194,7 +194,7 @@ def is_command(line: str) -> bool:
 
 
 def prompt_of(line: str) -> str:
-    """Return the prompt of a line that is no command: a doubled mark at its beginning is one."""
+    """Return the prompt of a line that is not a command: a doubled mark at its beginning is one."""
     return line[1:] if line.startswith(MARKS) else line
 
 

@@ -56,7 +56,7 @@ def check(asked: CompletionRequest) -> None:
     if asked.n not in (None, 1):
         raise Invalid("an agent gives one answer", expected='"n" that is 1')
     if (asked.response_format or {}).get("type", "text") != "text":
-        raise Invalid("an agent's answer has no given form", expected='"response_format" of the type text, or none')
+        raise Invalid("an agent answers in text only", expected='"response_format" of the type text, or none')
     if asked.tool_choice not in (None, "none", "auto"):
         raise Invalid("an agent uses its own tools, and no others", expected='"tool_choice" that is auto or none')
 
