@@ -489,6 +489,32 @@ def test_commands_are_completed(place: Place) -> None:
     talk.asked("/agent other")
 
 
+@pytest.mark.slow
+def test_commands_of_the_agent_are_completed(place: Place) -> None:
+    """`//` offers what the agent has listed, with its description; another agent has none of them."""
+    offering = Path(__file__).parent.parent / "support" / "offering_agent.py"
+    with place.config.open("a", encoding="utf-8") as config:
+        config.write(f'[agents.offering]\ncommand = ["{sys.executable}", "{offering}", "--resume={{session_id}}"]\n')
+        config.write('adapter = "claude"\nprompt = "stdin"\n')
+    talk = place.talk(*RUN, "offering")
+    talk.asked()
+    talk.type("review,compact\r")
+    talk.until("Done.")
+    talk.asked()
+    talk.type("//")
+    talk.until("//review")
+    talk.until("Does compact now")
+    talk.type("com" + TAB)
+    talk.asked("//compact")
+    talk.type(" now\r")
+    talk.until("] /compact now")
+    talk.asked()
+    talk.type("/agent other\r")
+    talk.asked()
+    talk.type("//c" + TAB)
+    talk.asked("//c")
+
+
 # --- commands ---
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.cli.editor.typed_ahead import TypedAhead
     from penstock.cli.options import RunOptions
     from penstock.config.settings import Config
-    from penstock.events import RunEnded
+    from penstock.events import AgentCommand, RunEnded
 
 ENDING = frozenset({SIGNAL_BASE + signal.SIGTERM, SIGNAL_BASE + signal.SIGHUP})
 """Exit statuses of a run after which nothing is asked: somebody wants the program to end."""
@@ -55,6 +55,11 @@ class OneRun(Protocol):
     @property
     def model(self) -> str | None:
         """Model that was asked for, or that the agent has reported."""
+        ...
+
+    @property
+    def commands(self) -> list[AgentCommand] | None:
+        """Commands that the agent offers; None: it has listed none."""
         ...
 
     def show(self) -> int:
@@ -186,6 +191,8 @@ class _Conversing:
         with self._typed_ahead or contextlib.nullcontext():
             status = one.show()
         conversation.model = one.model
+        if one.commands is not None:
+            conversation.offered = one.commands
         conversation.end(one.ended, one.session_id, one.edits)
         self._is_sent = status == OK
         if conversation.session_id is None:

@@ -22,7 +22,7 @@ from penstock.cli.silence import Silence, is_ci
 from penstock.config.data import data_path
 from penstock.core.questions import REJECT, resolve
 from penstock.errors import AgentNotFound, PenstockError
-from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded, RunStarted
+from penstock.events import AgentCommand, CommandsChanged, Event, QuestionAnswered, QuestionAsked, RunEnded, RunStarted
 from penstock.run.history import History, HistoryWriter, Kind, record_of
 from penstock.run.network import Network
 from penstock.run.takeover import Takeover, checked_causes
@@ -113,6 +113,8 @@ class LiveRuns:
         self._began = time.monotonic()
         self.model: str | None = options.asked["model"]
         """Model of a conversation's run: the one that was asked for, until the agent reports its own."""
+        self.commands: list[AgentCommand] | None = None
+        """Commands that the agent of a conversation's run offers; None: it has listed none."""
         self._config = config
         self._factory = factory
         for name in options.fallback:
@@ -368,6 +370,14 @@ class LiveRuns:
                 History(data_path()), record_of(shown.run, self._kind, self._title, self._group)
             )
 
+    def _note_facts(self, batch: list[Event]) -> None:
+        """Note what the agent reports about itself, for the line editor."""
+        for event in batch:
+            if type(event) is RunStarted:
+                self.model = event.model or self.model
+            elif type(event) is CommandsChanged:
+                self.commands = event.commands
+
     def _remember(self, shown: ShownRun, batch: list[Event]) -> None:
         if shown.history is not None:
             shown.history.apply_batch(batch)
@@ -387,7 +397,7 @@ class LiveRuns:
                     shown.failed.observe(batch)
                 if self.edits is not None:
                     self.edits.observe(batch)
-                    self.model = next((it.model for it in batch if type(it) is RunStarted and it.model), self.model)
+                    self._note_facts(batch)
                 output = shown.showing.render(batch, shown.run.agent)
                 if self._options.to != "reply":  # before the line on stderr about another agent
                     self._write(index, output)

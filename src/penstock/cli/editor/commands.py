@@ -39,6 +39,7 @@ KEYS = (
     ("Alt-Enter, or Esc and Enter", "begin a new line"),
     ("Up, Ctrl-R", "earlier prompts of this directory; search in them"),
     ("@", "files of this directory; Tab chooses one"),
+    ("//", "commands of the agent, once it has listed them"),
     ("Ctrl-X Ctrl-E", "edit the prompt in $EDITOR"),
     ("Ctrl-C", "clear the line; while the agent works, stop it"),
     ("Esc", "stop the agent, while it works"),

@@ -33,6 +33,7 @@ from penstock.cli.editor.reflow import Reflow, SizedOutput
 from penstock.cli.editor.suggestions import Suggestions
 from penstock.cli.editor.typed_ahead import in_foreground
 from penstock.cli.exit_status import SIGNAL_BASE
+from penstock.events import AgentCommand
 from penstock.repo.directory_files import DirectoryFiles
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
@@ -41,8 +42,11 @@ ENDING = (signal.SIGTERM, signal.SIGHUP)
 LEAVES = "Ctrl-C again, or Ctrl-D, leaves.\n"
 
 
-class Levels(Protocol):
+class NextRun(Protocol):
     """Agent, model and level of the next run."""
+
+    offered: Sequence[AgentCommand]
+    """Commands that the agent offers."""
 
     def status(self) -> list[str]:
         """Return them for the line below the prompt, the most important first."""
@@ -61,7 +65,7 @@ class LineEditor:
         files: files of the directory.
         commands: what each command does, by its name.
         values: function that returns the values of a command's argument.
-        levels: agent, model and level of the next run, which are shown below the line.
+        next_run: agent, model and level of the next run, which are shown below the line.
         color: whether colours are used.
     """
 
@@ -71,17 +75,17 @@ class LineEditor:
         files: DirectoryFiles,
         commands: Mapping[str, str],
         values: Callable[[str], Sequence[str]],
-        levels: Levels,
+        next_run: NextRun,
         *,
         color: bool,
     ) -> None:
-        self._levels = levels
+        self._next_run = next_run
         self._color = color
         self._kept = _KeptPrompts(history)
         self._is_warned = False
         self._ended_by = 0
         """Number of the signal that ended the editor; 0 for none."""
-        suggestions, output = Suggestions(files, commands, values), SizedOutput()
+        suggestions, output = Suggestions(files, commands, values, lambda: next_run.offered), SizedOutput()
         self._session: PromptSession[str] = PromptSession(
             "> ",
             multiline=True,
@@ -167,7 +171,7 @@ class LineEditor:
 
     def _status(self, width: int) -> ANSI:
         """Return the line below the prompt, for this number of columns."""
-        text = fitting([*self._levels.status(), "Shift-Tab changes the level"], width)
+        text = fitting([*self._next_run.status(), "Shift-Tab changes the level"], width)
         return ANSI(f"\x1b[2m{text}\x1b[0m" if self._color else text)
 
     def _unwarn(self, _: object) -> None:
@@ -213,7 +217,7 @@ class LineEditor:
 
         @keys.add("s-tab", filter=in_line & ~has_completions)
         def step_level(event: KeyPressEvent) -> None:
-            self._levels.step_level()
+            self._next_run.step_level()
 
         @keys.add("c-x", "c-e", filter=in_line)
         def edit(event: KeyPressEvent) -> None:

@@ -1,4 +1,4 @@
-"""Completion in the line editor: files after `@`, commands and their values after `/`."""
+"""Completion in the line editor: files after `@`, commands after `/`, those of the agent after `//`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from penstock.events import AgentCommand
 from penstock.repo.directory_files import DirectoryFiles, matching
 
 MAX_OFFERED = 50
@@ -23,14 +24,20 @@ class Suggestions(Completer):
         files: files of the working directory.
         commands: what each command does, by its name with the slash.
         values: function that returns the values of a command's argument.
+        offered: function that returns the commands that the agent offers.
     """
 
     def __init__(
-        self, files: DirectoryFiles, commands: Mapping[str, str], values: Callable[[str], Sequence[str]]
+        self,
+        files: DirectoryFiles,
+        commands: Mapping[str, str],
+        values: Callable[[str], Sequence[str]],
+        offered: Callable[[], Sequence[AgentCommand]],
     ) -> None:
         self._files = files
         self._commands = commands
         self._values = values
+        self._offered = offered
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """Yield the completions of the text so far."""
@@ -47,7 +54,11 @@ class Suggestions(Completer):
 
     def _of_command(self, text: str) -> Iterator[Completion]:
         name, space, argument = text.partition(" ")
-        if not space:
+        if name.startswith("//"):  # a line for the agent
+            for one in () if space else self._offered():
+                if one.name.startswith(name[2:]):
+                    yield Completion(f"//{one.name}", -len(name), display_meta=one.description or one.argument)
+        elif not space:
             for command, help in self._commands.items():
                 if command.startswith(name):
                     yield Completion(command, -len(name), display_meta=help)

@@ -16,7 +16,7 @@ from penstock.cli.editor.run_edits import RunEdits
 from penstock.cli.editor.undo import Undos
 from penstock.cli.options import RunOptions
 from penstock.errors import PenstockError
-from penstock.events import RunEnded, Usage
+from penstock.events import AgentCommand, RunEnded, Usage
 from penstock.run.history import RunRecord
 
 NOT_CARRIED: Mapping[str, Any] = {
@@ -56,6 +56,8 @@ class TerminalConversation:
         """What the agent may do in the next run, in a few words; "" before the first one."""
         self.model: str | None = options.asked["model"]
         """Model of the agent, as far as it is known."""
+        self.offered: Sequence[AgentCommand] = ()
+        """Commands that the agent offers, as far as it has listed them."""
         self._steps = {step for step in STEPS if step != "all" or options.asked["allow"] == "all"}
         self._check = check
         self._prompts: list[str] = []
@@ -136,7 +138,7 @@ class TerminalConversation:
         """
         asked = {**self.options.asked, **NOT_CARRIED}
         self._adopt(msgspec.structs.replace(self.options, agents=agent, asked=asked, resumes_newest=False))
-        self.model = None
+        self.model, self.offered = None, ()
         if self._prompts:
             self._summary = summary(self._replied_by, self._prompts, self._reply)
 
