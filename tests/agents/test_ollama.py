@@ -1,18 +1,29 @@
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock import updates as up
 from penstock.adapter import Request
 from penstock.agents import registry
-from penstock.agents.ollama.exec import MAX_LEAD_CHARS, Ollama
+from penstock.agents.ollama.content import MAX_CALLS_CHARS, MAX_LEAD_CHARS
+from penstock.agents.ollama.exec import Ollama
 from penstock.errors import UsageError
 from penstock.events import BlockEnded, MessageEnded, Replied, RunEnded, ToolCalled, ToolReturned
 from penstock.stream import Stream
 from penstock.testing.verify import verify
+
+WORDS = ("word", "ende")
+MARKS = (
+    *WORDS, " ", "\n", "<think>", "</think>", "<reasoning>", "[THINK]", "[/THINK]", "◁think▷", "◁/think▷",
+    "<|channel|>analysis<|message|>", "<|channel|>final<|message|>", "<|start|>assistant", "<|end|>", "<|return|>",
+    "<|", "[TOOL_CALLS]", '[{"name":"ls"}]', "`",
+)  # fmt: skip
 
 
 def said(content: str = "", **fields: Any) -> dict[str, Any]:
@@ -30,6 +41,7 @@ def read(*lines: dict[str, Any]) -> list[up.Update]:
     found: list[up.Update] = []
     for line in lines:
         found.extend(adapter.read(msgspec.convert(line, Ollama.wire)))
+    found.extend(adapter.finish())
     return [update for update in found if not isinstance(update, up.RunStart)]
 
 
@@ -85,12 +97,67 @@ def test_generate_has_its_text_in_response() -> None:
         ("Hi <think>no</think>", [("text", "Hi <think>no</think>")]),
         ("  \n Hi", [("text", "  \n Hi")]),
         ("a < b </think> c", [("text", "a < b </think> c")]),
+        ("◁think▷Hm◁/think▷Hi ◁think▷", [("thinking", "Hm"), ("text", "Hi ◁think▷")]),
+        ("<reasoning>Hm</think></reasoning>Hi", [("thinking", "Hm</think>"), ("text", "Hi")]),
+        ("[THINK]Hm[/THINK] Hi", [("thinking", "Hm"), ("text", "Hi")]),
+        (
+            "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant<|channel|>final<|message|>Hi<|return|>",
+            [("thinking", "Hm"), ("text", "Hi")],
+        ),
+        ("<|start|>assistant<|channel|>final<|message|>a <|end|> b", [("text", "a <|end|> b")]),
+        ("<|channel|>final<|message|>Hi<|return|>\n", [("text", "Hi")]),
+        ("<|channel|>final<|message|>Hi<|return|>\n<|sta", [("text", "Hi<|return|>\n<|sta")]),
+        ("<|channel|>analysis<|message|>Hm<|end|>\n\nHi", [("thinking", "Hm"), ("text", "Hi")]),
+        ("<|channel|>analysis<|message|>Hm<|end|>\n<|st", [("thinking", "Hm"), ("text", "<|st")]),
+        ("<|channel|>analysis<|message|>cut <|retu", [("thinking", "cut <|retu")]),
+        ("<|channel|>commentary to=x<|message|>{}", [("text", "<|channel|>commentary to=x<|message|>{}")]),
+        ("```\n<|channel|>final<|message|>\n```", [("text", "```\n<|channel|>final<|message|>\n```")]),
+        (" " * 65 + "<think>a</think>", [("text", " " * 65 + "<think>a</think>")]),
+        (" [TOOL_CALLS] are a mark", [("text", " [TOOL_CALLS] are a mark")]),
+        ('[TOOL_CALLS][{"name": "ls"}, {}]', [("text", '[TOOL_CALLS][{"name": "ls"}, {}]')]),
+        ('[TOOL_CALLS][{"name": "l', [("text", '[TOOL_CALLS][{"name": "l')]),
     ],
 )
 def test_thoughts_in_the_content_however_it_is_cut(content: str, size: int, expected: list[tuple[str, str]]) -> None:
-    """A think element at the very beginning is thinking; one anywhere else, and a tag that is none, is text."""
+    """A mark at the very beginning begins a section; one anywhere else, and what is not quite a mark, is text.
+
+    The same without an end of the response.
+    """
+    pieces = [said(content[start : start + size]) for start in range(0, len(content), size)]
+    assert texts(read(*pieces, DONE)) == expected
+    assert texts(read(*pieces)) == expected
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_calls_in_the_content(size: int) -> None:
+    """A whole list of calls behind their mark becomes calls when the response ends."""
+    content = '\n[TOOL_CALLS] [{"name": "ls", "arguments": {"path": "."}}, {"name": "cat", "id": "c9"}]\n'
+    lines = [said(content[start : start + size]) for start in range(0, len(content), size)]
+    assert read(*lines, DONE)[:2] == [up.ToolCall("call_1", "ls", {"path": "."}), up.ToolCall("c9", "cat", {})]
+
+
+@pytest.mark.parametrize("size", [1000, 65_536])
+def test_calls_are_not_held_for_ever(size: int) -> None:
+    """More than a model calls at once is text."""
+    content = "[TOOL_CALLS]".ljust(MAX_CALLS_CHARS + 1, "x")
     pieces = [content[start : start + size] for start in range(0, len(content), size)]
-    assert texts(read(*(said(piece) for piece in pieces), DONE)) == expected
+    assert texts(read(*map(said, pieces))) == [("text", content)]
+
+
+@given(st.lists(st.sampled_from(MARKS), max_size=7), st.data())
+def test_no_cut_changes_the_content(parts: list[str], data: st.DataObject) -> None:
+    """Whatever marks and words follow each other, the pieces are the same; nothing but marks and blanks is removed."""
+    content = "".join(parts)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(content)), max_size=6)))
+    bounds = [0, *cuts, len(content)]
+    pieces = [said(content[start:end]) for start, end in itertools.pairwise(bounds)]
+    whole, cut = read(said(content), DONE), read(*pieces, DONE)
+    assert texts(cut) == texts(whole)
+    assert [it for it in cut if not isinstance(it, up.Text)] == [it for it in whole if not isinstance(it, up.Text)]
+    calls = [it for it in whole if isinstance(it, up.ToolCall)]
+    shown = "".join(text for _, text in texts(whole))
+    for word in WORDS:
+        assert shown.count(word) == content.count(word) or calls
 
 
 def test_white_space_is_not_held_for_ever() -> None:

@@ -3,8 +3,8 @@
 One object a line, all of one shape; `done: true` ends a response. There is no agent behind it, so several responses may
 follow each other, as a caller's tool loop made them.
 
-Thoughts come in their own field, or as `<think>…</think>` at the very beginning of the content, if the server does not
-parse what the model writes. The tag is framing like a line end is, and may be split over chunks: `_Content` removes it.
+Thoughts and calls come in their own fields, or between marks at the very beginning of the content, if the server does
+not parse what the model writes (`penstock.agents.ollama.content`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import msgspec
 
 from penstock.adapter import Command, Request, as_json_text, unsupported
 from penstock.agents._json import parsed, text_of, text_or
+from penstock.agents.ollama.content import Content
 from penstock.core.bounded import BoundedDict
-from penstock.events import Kind
 from penstock.updates import (
     MessageEnd,
     ModelUsage,
@@ -34,12 +34,6 @@ from penstock.updates import (
     Update,
     Usage,
 )
-
-OPEN_TAG = "<think>"
-CLOSE_TAG = "</think>"
-
-MAX_LEAD_CHARS = 64
-"""Characters of white space to hold back before an opening tag; more of it is text."""
 
 MAX_PENDING_CALLS = 1024
 """Number of calls whose results may still come. Without a bound a tool loop without results would let them grow."""
@@ -79,80 +73,6 @@ class Chunk(msgspec.Struct, gc=False):
     status: str = ""
 
 
-class _Content:
-    """Position in the content of one response: before, in or after its thoughts.
-
-    It never holds back more than an unfinished tag and the white space before it.
-    """
-
-    __slots__ = ("held", "where")
-
-    def __init__(self) -> None:
-        self.where = "start"
-        self.held = ""
-
-    def feed(self, text: str) -> list[tuple[Kind, str]]:
-        """Return the pieces that `text` completes, in order."""
-        if self.where == "text":
-            return [("text", text)]
-        text = self.held + text
-        self.held = ""
-        pieces: list[tuple[Kind, str]] = []
-        while text and self.where != "text":
-            text = self._step(text, pieces)
-        if text:
-            pieces.append(("text", text))
-        return pieces
-
-    def flush(self) -> list[tuple[Kind, str]]:
-        """Return the text held back, at the end of the response, and prepare for another response."""
-        held, where = self.held, self.where
-        self.held, self.where = "", "start"
-        if not held:
-            return []
-        return [("thinking" if where == "thinking" else "text", held)]
-
-    def _step(self, text: str, pieces: list[tuple[Kind, str]]) -> str:
-        """Take one step; return the rest of `text` for the next one."""
-        if self.where == "start":
-            return self._start(text)
-        if self.where == "thinking":
-            return self._thinking(text, pieces)
-        # After either tag: models put line ends around them that belong to neither side.
-        bare = text.lstrip()
-        if bare:
-            self.where = "thinking" if self.where == "opened" else "text"
-        return bare
-
-    def _start(self, text: str) -> str:
-        bare = text.lstrip()
-        if bare.startswith(OPEN_TAG):
-            self.where = "opened"
-            return bare[len(OPEN_TAG) :]
-        if OPEN_TAG.startswith(bare) and len(text) - len(bare) <= MAX_LEAD_CHARS:
-            self.held = text
-            return ""
-        self.where = "text"
-        return text
-
-    def _thinking(self, text: str, pieces: list[tuple[Kind, str]]) -> str:
-        thought, tag, rest = text.partition(CLOSE_TAG)
-        if tag:
-            self.where = "closed"
-        else:
-            cut = _unfinished(thought)
-            thought, self.held = thought[:cut], thought[cut:]
-        if thought:
-            pieces.append(("thinking", thought))
-        return rest
-
-
-def _unfinished(text: str) -> int:
-    """Return the index of an unfinished closing tag at the end of `text`; its length if there is none."""
-    at = text.rfind("<", max(0, len(text) - len(CLOSE_TAG) + 1))
-    return at if at >= 0 and CLOSE_TAG.startswith(text[at:]) else len(text)
-
-
 class Ollama:
     """Adapter of the stream of an Ollama server."""
 
@@ -161,7 +81,7 @@ class Ollama:
     wire: ClassVar[Any] = Chunk
 
     def __init__(self) -> None:
-        self._content = _Content()
+        self._content = Content()
         self._model = ""
         self._calls = 0
         # Calls without a result: id to name, oldest first.
@@ -220,6 +140,12 @@ class Ollama:
             updates.append(Unknown())
         return updates
 
+    def finish(self) -> Sequence[Update]:
+        """Return the text that was held back, if the stream has no end."""
+        updates: list[Update] = []
+        self._flush(updates)
+        return updates
+
     # Each kind of text has one open block at a time; with its place named, the normalizer finds it at once.
 
     def _say(self, thinking: str, content: str, updates: list[Update]) -> None:
@@ -229,7 +155,10 @@ class Ollama:
             updates.extend(Text(kind, "delta", text, kind) for kind, text in self._content.feed(content))
 
     def _flush(self, updates: list[Update]) -> None:
-        updates.extend(Text(kind, "delta", text, kind) for kind, text in self._content.flush())
+        rest = self._content.flush()
+        updates.extend(Text(kind, "delta", text, kind) for kind, text in rest.pieces)
+        for call in rest.calls:
+            self._called(call, updates)
 
     def _message(self, message: Message, updates: list[Update]) -> None:
         if message.role == "tool":
