@@ -43,7 +43,7 @@ MAX_BEGINNING_BYTES = 64 * 1024
 PIECE = 32
 """Number of lines that are decoded at once if some line of their region is no plain event."""
 
-PLAIN_TEXT = "this is plain text and no stream of events"
+PLAIN_TEXT = "this is plain text, not a stream of events"
 """Reason of a run whose output had no event."""
 
 ADAPTER_FAILED = "the adapter failed"

@@ -14,6 +14,7 @@ from msgspec import UNSET
 from msgspec.structs import astuple, replace
 
 from penstock.chat.store import permits
+from penstock.chat.store.arguments import check_chat, check_entries, check_number, check_turns
 from penstock.chat.store.conformance import CHECKS, Open, check_store, promises
 from penstock.chat.store.conformance.entries import stale_writers_conflict
 from penstock.chat.store.costs import MAX_COST_USD, MAX_TOKENS, CostGroup, CostSum, check_group
@@ -35,10 +36,6 @@ from penstock.chat.store.protocol import (
     Summary,
     Trimmed,
     UnknownChat,
-    check_chat,
-    check_entries,
-    check_number,
-    check_turns,
 )
 from penstock.chat.store.rows import (
     MAX_READS,
@@ -301,6 +298,7 @@ class MemoryStore:
             reads = found.row.reads
             if turn > reads.get(person, -1) and (person in reads or len(reads) < MAX_READS):
                 found.row = replace(found.row, reads={**reads, person: turn})
+            if found.row.reads.get(person) == turn:
                 marked.append(chat)
         return marked
 
@@ -859,6 +857,14 @@ class MarksBack(MemoryStore):
         return await super().mark_read(person, turns)
 
 
+class MarksOnce(MemoryStore):
+    """Does not return chats whose mark was there before, so that a second attempt notifies nobody."""
+
+    async def mark_read(self, person: str, turns: Mapping[str, int]) -> list[str]:
+        before = {id: self.chats[id].row.reads.get(person) for id in turns.keys() & self.chats.keys()}
+        return [id for id in await super().mark_read(person, turns) if before[id] != turns[id]]
+
+
 class MarksUnseen(MemoryStore):
     """Marks chats that the person does not see."""
 
@@ -1036,6 +1042,7 @@ WRONG: list[tuple[type[MemoryStore], str]] = [
     (ReadsAttachments, "reads_need_their_right"),
     (BeginsEmpty, "chats_begin_with_their_first_turn"),
     (MarksBack, "read_marks_move_forward"),
+    (MarksOnce, "read_marks_move_forward"),
     (MarksUnseen, "read_marks_need_their_right"),
     (LoosePhrases, "words_are_found"),
     (ShowsAll, "searches_keep_to_rights"),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.chat.store import costs, permits, search_tables, tables
+from penstock.chat.store.arguments import check_chat, check_entries, check_number, check_turns
 from penstock.chat.store.costs import CostGroup, CostSum
 from penstock.chat.store.database import caution, failure, free_bytes, write_scratch
 from penstock.chat.store.protocol import (
@@ -28,10 +29,6 @@ from penstock.chat.store.protocol import (
     StoreFailed,
     Submitted,
     Summary,
-    check_chat,
-    check_entries,
-    check_number,
-    check_turns,
 )
 from penstock.chat.store.rows import Attachment, ChatChanges, ChatRow, ChatRule, Directory, Share, TurnRow
 from penstock.chat.store.search import MAX_KEY, Reader, SearchTexts, StoredHits, Unindexed

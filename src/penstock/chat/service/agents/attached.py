@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from penstock.chat.history.entries import AttachedFile
 from penstock.chat.service.media import BINARY, PICTURES, TEXT, clean_name
-from penstock.chat.store.protocol import check_chat
+from penstock.chat.store.arguments import check_chat
 from penstock.config.data import open_private
 from penstock.errors import UsageError
 from penstock.run.inputs import MAX_IMAGE_BYTES

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
 
 from penstock.chat.store import permits
+from penstock.chat.store.arguments import check_chat, check_entries, check_number, check_turns
 from penstock.chat.store.columns import from_postgres
 from penstock.chat.store.costs import CostGroup, CostSum, check_group
 from penstock.chat.store.postgres import statements
@@ -21,6 +22,7 @@ from penstock.chat.store.postgres.migrate import require_tables
 from penstock.chat.store.postgres.recent import Recent
 from penstock.chat.store.postgres.summaries import Summaries
 from penstock.chat.store.postgres.tailer import Tailer
+from penstock.chat.store.postgres.texts import check_fields, check_text
 from penstock.chat.store.protocol import (
     MAX_ENTRY_BYTES,
     PAGE_CHATS,
@@ -40,10 +42,6 @@ from penstock.chat.store.protocol import (
     Summary,
     Trimmed,
     UnknownChat,
-    check_chat,
-    check_entries,
-    check_number,
-    check_turns,
 )
 from penstock.chat.store.rows import (
     LASTING_FIELDS,
@@ -181,7 +179,7 @@ class PostgresStore:
         check_number("at", at)
         copied = check_entries(entries, self._max_entry_bytes)
         if changes is not None:
-            _check_fields(changes.fields())
+            check_fields(changes.fields())
         self._require_open()
         result: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._appends.add(Append(chat, copied, after, at, epoch, [*turns], changes, result))
@@ -310,7 +308,7 @@ class PostgresStore:
     async def create_chat(self, row: ChatRow, first: FirstEntry | None = None) -> None:
         """As `ChatStore.create_chat`. The job of the first turn is queued for the chat's home."""
         check_chat(row.id)
-        _check_fields(asdict(row))
+        check_fields(asdict(row))
         lasting = {name: value for name, value in asdict(row).items() if name in LASTING_FIELDS}
         values: dict[str, Any] = {"id": row.id, "row": encoded(row), "lasting": msgspec.json.encode(lasting).decode()}
         statement, seconds = statements.CREATE_CHAT, None
@@ -327,7 +325,7 @@ class PostgresStore:
         check_number("at", first.at)
         check_entries([first.data], self._max_entry_bytes)
         for attachment, _ in first.files:
-            _check_fields(asdict(attachment))
+            check_fields(asdict(attachment))
         return {
             "data": first.data,
             "at": first.at,
@@ -352,7 +350,7 @@ class PostgresStore:
     async def update_chat(self, chat: str, changes: ChatChanges, *, rules: list[ChatRule] | None = None) -> ChatRow:
         """As `ChatStore.update_chat`."""
         check_chat(chat)
-        _check_fields(changes.fields())
+        check_fields(changes.fields())
         known = None if rules is None else msgspec.json.encode(rules).decode()
         values = {"id": chat, "changes": msgspec.json.encode(changes).decode(), "rules": known}
         rows = await self.database.fetch(statements.UPDATE_CHAT, values, permit=permits.current())
@@ -364,7 +362,7 @@ class PostgresStore:
     async def mark_read(self, person: str, turns: Mapping[str, int]) -> list[str]:
         """As `ChatStore.mark_read`."""
         check_turns(turns)
-        _check_text("a name", person)
+        check_text("a name", person)
         values = {"ids": [*turns], "turns": [*turns.values()], "person": person, "most": MAX_READS}
         rows = await self.database.fetch(statements.MARK_READ, values, permit=permits.current())
         self._tailer.made({}, [chat for (chat,) in rows])
@@ -473,7 +471,7 @@ class PostgresStore:
 
     async def put_directory(self, directory: Directory) -> None:
         """As `ChatStore.put_directory`."""
-        _check_text("a path", directory.path)
+        check_text("a path", directory.path)
         values = {"node": self._node, **asdict(directory)}
         await self.database.fetch(statements.PUT_DIRECTORY, values, permit=permits.current())
 
@@ -495,7 +493,7 @@ class PostgresStore:
     async def put_share(self, share: Share) -> None:
         """As `ChatStore.put_share`."""
         check_chat(share.chat)
-        _check_fields(asdict(share))
+        check_fields(asdict(share))
         if not await self.database.fetch(statements.PUT_SHARE, asdict(share), permit=permits.current()):
             raise UnknownChat(share.chat)
 
@@ -508,7 +506,7 @@ class PostgresStore:
     async def put_attachment(self, attachment: Attachment, content: bytes, *, unsent_before: int) -> None:
         """As `ChatStore.put_attachment`."""
         check_chat(attachment.chat)
-        _check_fields(asdict(attachment))
+        check_fields(asdict(attachment))
         values = {**asdict(attachment), "content": content, "unsent_before": unsent_before}
         permit = permits.current()
         if not await self.database.fetch(statements.PUT_ATTACHMENT, values, seconds=LONG_SECONDS, permit=permit):
@@ -589,21 +587,6 @@ def _known(chat: str, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _check_fields(fields: Mapping[str, object]) -> None:
-    for name, value in fields.items():
-        for text in _texts(msgspec.to_builtins(value)):
-            _check_text(f"the field {name!r} of a chat", text)
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Yield the texts in a value, and in what it contains."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | dict):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _texts(item)
-
-
 def _checked_key(key: str | None) -> str:
     """Return the key of an entry: a new one if it has none, so that a second attempt finds the entry of the first.
 
@@ -612,15 +595,5 @@ def _checked_key(key: str | None) -> str:
     """
     if key is None:
         return f"once:{uuid.uuid4().hex}"
-    _check_text("a key", key)
+    check_text("a key", key)
     return key
-
-
-def _check_text(what: str, text: str) -> None:
-    """Check that PostgreSQL can keep a text: it has no NUL, and is text at all.
-
-    Raises:
-        UsageError: it cannot.
-    """
-    if "\0" in text or (not text.isascii() and text != text.encode("utf-8", "replace").decode("utf-8")):
-        raise UsageError(f"{what} has characters that cannot be kept: {text[:40]!r}", expected="text without NUL")
