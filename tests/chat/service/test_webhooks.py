@@ -19,9 +19,10 @@ from waiting import until_true
 
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.outgoing import TRY_SECONDS
-from penstock.chat.service.webhooks import MAX_WAITING, Webhooks
+from penstock.chat.service.webhooks import MAX_WAITING, Webhooks, sentence
 from penstock.chat.store.rows import ChatRow
 from penstock.config.notify import Webhook
+from penstock.events import Outcome
 
 if TYPE_CHECKING:
     from chat.service.conftest import Home
@@ -106,6 +107,21 @@ def announced(hook: Webhook, *, until: Callable[[], bool], happened: Any = ("end
 
     asyncio.run(use())
     return waits
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        ("timed_out", "ran out of time"),
+        ("empty", "ended without a reply"),
+        ("cut_off", "was cut off"),
+        (None, "has ended"),
+    ],
+)
+def test_the_sentence_says_how_a_turn_ended(outcome: Outcome | None, words: str) -> None:
+    """A turn that was stopped at its time limit is not reported as one that just ended."""
+    turn = TurnView(3, "a prompt", agent="claude", outcome=outcome)
+    assert sentence(CHAT, turn, "ended") == f"claude {words} in sh⏎op"
 
 
 def test_a_request_is_signed_as_standard_webhooks_say(receiver: Receiver) -> None:

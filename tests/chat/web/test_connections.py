@@ -90,13 +90,16 @@ def test_half_a_request_is_not_waited_for(own: Callable[..., Gateway], before: b
             answer(one)
         began = time.monotonic()
         one.sendall(HEAD)
-        for _ in range(100):
+        is_ended = False
+        for _ in range(200):
             time.sleep(0.1)
             try:
                 one.sendall(b"X: y\r\n")
             except OSError:
+                is_ended = True
                 break
-        assert 0.8 < time.monotonic() - began < 5
+        assert is_ended
+        assert time.monotonic() - began > 0.8, "it has its time"
 
 
 def test_whole_requests_go_on(own: Callable[..., Gateway]) -> None:
@@ -105,7 +108,7 @@ def test_whole_requests_go_on(own: Callable[..., Gateway]) -> None:
     with connect(gateway.port) as one:
         for _ in range(5):
             one.sendall(HEAD)
-            time.sleep(0.3)
+            time.sleep(0.22)  # all of them take longer than one may, and each far less
             one.sendall(b"\r\n")
             assert answer(one).startswith(b"HTTP/1.1 200")
 

@@ -459,7 +459,7 @@ def test_errors_have_the_clients_shape(gateway: Gateway) -> None:
         ({"messages": [{"role": "user", "content": "  "}]}, {}, 400, "empty"),
         ({"messages": "Hello"}, {}, 400, "invalid request body"),
         ({"n": 2}, {}, 400, "one answer"),
-        ({"response_format": {"type": "json_object"}}, {}, 400, "given form"),
+        ({"response_format": {"type": "json_object"}}, {}, 400, "text only"),
         ({"tool_choice": "required"}, {}, 400, "its own tools"),
         ({}, {"X-Penstock-Cwd": str(gateway.root / "inner")}, 403, "not trusted"),
         ({}, {"X-Penstock-Cwd": "/"}, 403, "not below a root"),

@@ -45,8 +45,8 @@ WRITERS = {
 OWNERS = {"metrics", "trust", "remove_node", "sessions"}
 READS = {
     "run", "run_details", "run_output", "run_changes", "run_candidate_changes", "run_events",
-    "chat", "attachment", "turns", "details", "trajectory", "turn_entries", "activity", "export", "events", "picture",
-    "turn_changes", "chat_changes",
+    "chat", "attachment", "turns", "details", "trajectory", "turn_entries", "activity", "commands", "export", "events",
+    "picture", "turn_changes", "chat_changes",
 }  # fmt: skip
 WRITES = {
     "file",

@@ -32,11 +32,13 @@ MAX_WAITING = 100
 SECRET_PREFIX = "whsec_"
 """Beginning of a secret that is written in base64."""
 
-WORDS: dict[ev.Outcome | None, str] = {
+WORDS: dict[ev.Outcome, str] = {
     "ok": "is done",
     "error": "failed",
     "cancelled": "was stopped",
+    "timed_out": "ran out of time",
     "cut_off": "was cut off",
+    "empty": "ended without a reply",
 }
 """Words for the outcome of a turn."""
 
@@ -144,8 +146,8 @@ def named(chat: ChatRow, turn: TurnView) -> tuple[str, str]:
 def sentence(chat: ChatRow, turn: TurnView, kind: Occasion) -> str:
     """Return what happened as a sentence for people. It never has a prompt, a reply or a command."""
     agent, directory = named(chat, turn)
-    verb = "asks" if kind == "asks" else WORDS.get(turn.outcome, "has ended")
-    return f"{agent} {verb} in {directory or '/'}"
+    ended = "has ended" if turn.outcome is None else WORDS[turn.outcome]
+    return f"{agent} {'asks' if kind == 'asks' else ended} in {directory or '/'}"
 
 
 def headers_of(hook: Webhook, message: Happened, body: bytes, seconds: int) -> dict[str, str]:
