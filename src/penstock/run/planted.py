@@ -33,6 +33,20 @@ GIT_NAMES = ("commondir", "config", "config.worktree", "hooks", "info")
 """Entries of a git directory that start programs or lead git elsewhere."""
 
 
+class Link(msgspec.Struct, frozen=True):
+    """Setting that is a symbolic link, as programs for dotfiles make them.
+
+    What it leads to is read-only in the run, but not the link itself, and the directories above the file can be renamed
+    if the run writes there.
+    """
+
+    path: str
+    target: str
+    """Text of the link."""
+    file: tuple[int, int] | None
+    """Device and inode to which it leads; None if it leads nowhere."""
+
+
 class Watched(msgspec.Struct, frozen=True):
     """Places of one run, and what was in them before it."""
 
@@ -45,6 +59,8 @@ class Watched(msgspec.Struct, frozen=True):
     """Directories of the agent's state, each with a pattern of the settings that it writes anew by itself."""
     before: tuple[str, ...] = ()
     """Settings, and entries of the git directory, that were there."""
+    links: tuple[Link, ...] = ()
+    """Those of them that are links."""
     since: float = 0.0
     """Time of its beginning, if it can write in the directory; else 0."""
     known: str = ""
@@ -62,7 +78,25 @@ def watched(
     """Return the places of a run that is about to begin; its arguments are as those of `Watched`."""
     has_git = os.path.lexists(os.path.join(cwd, ".git"))
     seen = Watched(git=cwd, had_git=has_git, patterns=patterns, caches=caches, since=since, known=known)
-    return msgspec.structs.replace(seen, before=tuple(_entries(seen)))
+    before = tuple(_entries(seen))
+    links = tuple(Link(path, os.readlink(path), _file_of(path)) for path in before if os.path.islink(path))
+    return msgspec.structs.replace(seen, before=before, links=links)
+
+
+def _file_of(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _leads_to(path: str) -> str | None:
+    """Return the text of a link; None if it is none, or is gone."""
+    try:
+        return os.readlink(path)
+    except OSError:
+        return None
 
 
 def _entries(place: Watched) -> list[str]:
@@ -143,6 +177,8 @@ def put_aside(data: str, place: Watched) -> list[str]:
     """Move what is new in the places of a run into the data directory; return a sentence for each entry."""
     git = os.path.join(place.git, ".git")
     new, said = _new(place, git)
+    changed = [link for link in place.links if _leads_to(link.path) != link.target]
+    new += [link.path for link in changed if os.path.lexists(link.path)]
     caches = {path for folder, pattern in place.caches for path in _settings(folder, pattern)}
     moved = 0
     for path in new:
@@ -165,7 +201,28 @@ def put_aside(data: str, place: Watched) -> list[str]:
             )
     if moved > MAX_SAID:
         said.append(f"{moved - MAX_SAID:,} more entries that the agent has made are in {os.path.join(data, ASIDE)}")
-    return said
+    said += [_linked_again(link) for link in changed]
+    kept = (link for link in place.links if link not in changed)
+    return said + [_other_file(link) for link in kept if link.file != _file_of(link.path) and _is_in(place, link.path)]
+
+
+def _linked_again(link: Link) -> str:
+    what = f"the link {printable(link.path)} to {printable(link.target)}, which the agent has removed,"
+    try:
+        os.symlink(link.target, link.path)
+    except OSError as error:
+        return f"{what} cannot be made again: {error.strerror}"
+    return f"{what} is there again"
+
+
+def _is_in(place: Watched, path: str) -> bool:
+    """Return whether a path leads into a directory in which the run writes."""
+    real = os.path.realpath(path)
+    return any(real.startswith(f"{folder}{os.sep}") for folder in (place.git, *(it for it, _ in place.patterns)))
+
+
+def _other_file(link: Link) -> str:
+    return f"{printable(link.path)} leads to another file than before the run, and later runs would obey it"
 
 
 def _new(place: Watched, git: str) -> tuple[list[str], list[str]]:

@@ -20,6 +20,7 @@ from penstock.events import Notice, RunEnded
 from penstock.run import guard
 from penstock.run.agent import agent
 from penstock.run.lifecycle import Limits
+from penstock.run.planted import settle
 from penstock.run.process import marked
 from penstock.run.sandbox import Surroundings
 
@@ -247,6 +248,13 @@ def test_another_sandbox_works_inside(shop: Path, sandbox: str) -> None:
     assert (shop / "out").read_text() == "nested\n"
 
 
+STARTS = """
+import sys, time
+from penstock import agent
+run = agent("claude", sandbox="on", route="exec", cwd=sys.argv[1]).run("x").start()
+time.sleep(1000)
+"""
+
 PLANT = """
 mkdir -p .git/hooks ~/.claude/hooks; echo x >.git/hooks/pre-commit; echo /elsewhere >.git/commondir
 echo '{"hooks":{}}' >~/.claude/settings.json; echo x >~/.claude/hooks/h; echo kept >~/.claude/session
@@ -264,8 +272,7 @@ def test_what_is_planted_does_not_reach_the_next_run(
     monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "data"))
     environ = fake_agent(tmp_path, "claude", script)
     if ends == "with Penstock":
-        host = "import os,sys,time; from penstock import agent; run = agent('claude', sandbox='on', route='exec', cwd=sys.argv[1]).run('x').start(); time.sleep(1000)"  # fmt: skip  # noqa: E501
-        with subprocess.Popen([sys.executable, "-c", host, str(shop)], env=environ) as killed:
+        with subprocess.Popen([sys.executable, "-c", STARTS, str(shop)], env=environ) as killed:
             until((shop / "ready").exists)
             killed.kill()
         until(lambda: not (marked_any(str(shop))))
@@ -286,6 +293,46 @@ def test_what_is_planted_does_not_reach_the_next_run(
     assert (tmp_path / ".claude/session").read_text() == "kept\n"
     assert len(list((tmp_path / "data/aside").glob("*/settings.json"))) == 1
     assert list((tmp_path / "data/confined").iterdir()) == []
+
+
+LINKS = """
+rm ~/.claude/settings.json; echo '{"hooks":{}}' >~/.claude/settings.json
+rm ~/.claude/hooks; mkdir ~/.claude/hooks; echo x >~/.claude/hooks/h
+rm ~/.claude/CLAUDE.md; mv dotfiles mine; mkdir dotfiles; echo '{"hooks":{}}' >dotfiles/settings.local.json
+"""
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+@pytest.mark.parametrize("ends", ["by itself", "with Penstock"])
+def test_settings_that_are_links(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
+    """A link to settings that the agent replaces or removes is there again, and what replaced it is put aside."""
+    monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "data"))
+    for name in ("dotfiles/hooks", "shop/dotfiles", ".claude"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("dotfiles/settings.json", "dotfiles/CLAUDE.md", "shop/dotfiles/settings.local.json"):
+        (tmp_path / name).write_text("{}\n")
+        (tmp_path / ".claude" / Path(name).name).symlink_to(f"../{name}")
+    (tmp_path / ".claude/hooks").symlink_to(tmp_path / "dotfiles/hooks")
+    environ = fake_agent(tmp_path, "claude", f"{LINKS}echo >ready; cat >/dev/null")
+    run = agent("claude").run("hi", sandbox="on", cwd=shop, environ=environ, route="exec")
+    if ends == "by itself":
+        with run:
+            said = "\n".join(event.text for event in run if isinstance(event, Notice))
+    else:
+        fake_agent(tmp_path, "claude", f"{LINKS}echo >ready; sleep 1000")
+        with subprocess.Popen([sys.executable, "-c", STARTS, str(shop)], env=environ) as killed:
+            until((shop / "ready").exists)
+            killed.kill()
+        until(lambda: not marked_any(str(shop)))
+        said = "\n".join(settle(str(tmp_path / "data")))
+    links = {path.name: path.readlink() for path in (tmp_path / ".claude").iterdir() if path.is_symlink()}
+    assert sorted(links) == ["CLAUDE.md", "hooks", "settings.json", "settings.local.json"]
+    assert links["settings.json"] == Path("../dotfiles/settings.json")
+    assert (tmp_path / ".claude/settings.json").read_text() == "{}\n"
+    assert list((tmp_path / "dotfiles/hooks").iterdir()) == []
+    assert sorted(path.name for path in (tmp_path / "data/aside").glob("*/*")) == ["hooks", "settings.json"]
+    assert said.count("is there again") == 3
+    assert "settings.local.json leads to another file than before the run" in said
 
 
 CATALOGUE = "echo '{}' >~/.pi/agent/models-store.json; echo '{}' >~/.pi/agent/models.json; cat >/dev/null"
