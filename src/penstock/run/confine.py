@@ -359,11 +359,24 @@ def _view_of(run: ToConfine, hidden: Iterable[str]) -> View:
         settings=settings,
         hidden=[*hidden, *around.covered, *real],
         sockets=_sockets(),
-        more=around.writable,
+        more=[*around.writable, *_above((path for _, path in apart), state)],
         caches=[*_caches(separate, home), *_apart(separate, run.agent, apart)],
         is_writable=run.allow != "read",
         has_network=run.network == "all",
     )
+
+
+def _above(places: Iterable[str], state: Iterable[str]) -> Iterable[str]:
+    """Return the directories between the agent's state and these places in it.
+
+    They become mount points: the run could move another directory away, and its replacement would not be apart.
+    """
+    kept = [os.path.realpath(path) for path in state]
+    for place in places:
+        above = os.path.dirname(place)
+        while any(above != path and _is_below(above, path) for path in kept):
+            yield above
+            above = os.path.dirname(above)
 
 
 def _separate(run: ToConfine) -> str:

@@ -335,6 +335,17 @@ def test_settings_that_are_links(shop: Path, tmp_path: Path, monkeypatch: pytest
     assert "settings.local.json leads to another file than before the run" in said
 
 
+@pytest.mark.usefixtures("_bubblewrap")
+def test_a_directory_apart_cannot_be_moved_away(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No program of the agent is in the place of those that runs outside start, though a directory above is written."""
+    monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "data"))
+    script = "cd ~/.gemini; mv tmp old; mkdir -p tmp/bin; echo x >tmp/bin/rg; echo kept >tmp/chat; cat >/dev/null"
+    environ = fake_agent(tmp_path, "gemini", script)
+    ended(agent("gemini").run("hi", sandbox="on", cwd=shop, environ=environ, route="exec"))
+    assert (tmp_path / ".gemini/tmp/chat").read_text() == "kept\n"
+    assert list((tmp_path / ".gemini/tmp/bin").iterdir()) == []
+
+
 CATALOGUE = "echo '{}' >~/.pi/agent/models-store.json; echo '{}' >~/.pi/agent/models.json; cat >/dev/null"
 
 
