@@ -33,7 +33,7 @@ GIT_NAMES = ("commondir", "config", "config.worktree", "hooks", "info")
 """Entries of a git directory that start programs or lead git elsewhere."""
 
 
-class Link(msgspec.Struct, frozen=True):
+class LinkedSetting(msgspec.Struct, frozen=True):
     """Setting that is a symbolic link, as programs for dotfiles make them.
 
     What it leads to is read-only in the run, but not the link itself, and the directories above the file can be renamed
@@ -59,7 +59,7 @@ class Watched(msgspec.Struct, frozen=True):
     """Directories of the agent's state, each with a pattern of the settings that it writes anew by itself."""
     before: tuple[str, ...] = ()
     """Settings, and entries of the git directory, that were there."""
-    links: tuple[Link, ...] = ()
+    links: tuple[LinkedSetting, ...] = ()
     """Those of them that are links."""
     since: float = 0.0
     """Time of its beginning, if it can write in the directory; else 0."""
@@ -79,7 +79,7 @@ def watched(
     has_git = os.path.lexists(os.path.join(cwd, ".git"))
     seen = Watched(git=cwd, had_git=has_git, patterns=patterns, caches=caches, since=since, known=known)
     before = tuple(_entries(seen))
-    links = tuple(Link(path, os.readlink(path), _file_of(path)) for path in before if os.path.islink(path))
+    links = tuple(LinkedSetting(path, os.readlink(path), _file_of(path)) for path in before if os.path.islink(path))
     return msgspec.structs.replace(seen, before=before, links=links)
 
 
@@ -206,7 +206,7 @@ def put_aside(data: str, place: Watched) -> list[str]:
     return said + [_other_file(link) for link in kept if link.file != _file_of(link.path) and _is_in(place, link.path)]
 
 
-def _linked_again(link: Link) -> str:
+def _linked_again(link: LinkedSetting) -> str:
     what = f"the link {printable(link.path)} to {printable(link.target)}, which the agent has removed,"
     try:
         os.symlink(link.target, link.path)
@@ -221,7 +221,7 @@ def _is_in(place: Watched, path: str) -> bool:
     return any(real.startswith(f"{folder}{os.sep}") for folder in (place.git, *(it for it, _ in place.patterns)))
 
 
-def _other_file(link: Link) -> str:
+def _other_file(link: LinkedSetting) -> str:
     return f"{printable(link.path)} leads to another file than before the run, and later runs would obey it"
 
 

@@ -346,6 +346,30 @@ def test_a_directory_apart_cannot_be_moved_away(shop: Path, tmp_path: Path, monk
     assert list((tmp_path / ".gemini/tmp/bin").iterdir()) == []
 
 
+PLANTED = {
+    "claude": (".claude", ".config.json", "chrome/chrome-native-host", "cowork_plugins/x/y", "loop.md"),
+    "codex": (".codex", ".env"),
+    "gemini": (".gemini", "bin/litert/lit", "acknowledgments/agents.json"),
+    "pi": (".pi/agent", "mcp.json", "npm/node_modules/x/index.js", "git/x/index.js"),
+    "qwen": (".qwen", "trustedFolders.json", "mcpApprovals.json", "workflows/x.js", "updates/npm/x.js"),
+}
+"""Files of agents' states, by the names in their programs, with which a later run starts something, or asks less."""
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+@pytest.mark.parametrize("name", PLANTED)
+def test_no_file_that_later_runs_obey_is_left(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Whatever a confined run has written there, what it may write stays."""
+    monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "data"))
+    state, *files = PLANTED[name]
+    script = "".join(f"mkdir -p {Path(file).parent}; echo x >{file}; " for file in (*files, "session"))
+    environ = fake_agent(tmp_path, name, f"cd ~/{state}; {script}cat >/dev/null")
+    ended(agent(name).run("hi", sandbox="on", cwd=shop, environ=environ, route="exec"))
+    assert [file for file in (*files, "session") if (tmp_path / state / file).exists()] == ["session"]
+
+
 CATALOGUE = "echo '{}' >~/.pi/agent/models-store.json; echo '{}' >~/.pi/agent/models.json; cat >/dev/null"
 
 

@@ -137,7 +137,14 @@ FACTS = AgentFacts(
                 "daemon.json",
                 "remote-settings*",
                 "local",
+                ".config.json",  # in place of ~/.claude.json, with MCP servers
+                ".claude*.json",  # the same, if a variable names the directory
+                "chrome",
+                "cowork_plugins",
+                "dev-mods",
+                "loop.md",
             ),
+            caches=(".claude*.json",),
         ),
         # The shells of all its sessions read the first two as scripts; a program outside takes up jobs; and files of
         # the last one have the key with which an editor's tools are called.

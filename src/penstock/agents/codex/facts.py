@@ -159,6 +159,7 @@ FACTS = AgentFacts(
             "CODEX_HOME",
             settings=(
                 "*.toml",
+                ".env",
                 "AGENTS*.md",
                 "hooks.json",
                 "rules",

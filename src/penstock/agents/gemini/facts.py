@@ -108,6 +108,8 @@ FACTS = AgentFacts(
                 "agents",
                 "commands",
                 "trusted*",
+                "acknowledgments",
+                "bin",
             ),
         ),
         # Programs that it downloads, and repositories with copies of files, whose settings git obeys.

@@ -109,6 +109,9 @@ FACTS = AgentFacts(
                 "tools",
                 "skills",
                 "prompts",
+                "mcp.json",
+                "npm",
+                "git",
             ),
             caches=("models-store.json",),  # a catalogue that names the addresses of models: a later run would obey it
         ),

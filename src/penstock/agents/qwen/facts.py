@@ -117,10 +117,16 @@ FACTS = AgentFacts(
                 "skills",
                 "agents",
                 "commands",
+                "workflows",
+                "output-styles",
+                "channels",
+                "trusted*",
+                "mcpApprovals*",
             ),
             caches=("output-language.md",),  # instructions: the language of its replies
         ),
-        # Programs that it downloads, and repositories with copies of files, whose settings git obeys.
-        *(StateFolder(".qwen", "", name, writes="apart") for name in ("bin", "history")),
+        # Programs that it downloads, later versions of itself, repositories with copies of files, whose settings git
+        # obeys, and keys with which an editor's tools are called.
+        *(StateFolder(".qwen", "", name, writes="apart") for name in ("bin", "updates", "history", "ide")),
     ),
 )
