@@ -349,6 +349,8 @@ def test_a_directory_apart_cannot_be_moved_away(shop: Path, tmp_path: Path, monk
 PLANTED = {
     "claude": (".claude", ".config.json", "chrome/chrome-native-host", "cowork_plugins/x/y", "loop.md"),
     "codex": (".codex", ".env"),
+    "copilot": (".copilot", "lsp-config.json", "permissions-config.json", "extensions/x/extension.mjs"),
+    "goose": (".local/share/goose", "schedule.json", "scheduled_recipes/x.yaml"),
     "gemini": (".gemini", "bin/litert/lit", "acknowledgments/agents.json"),
     "pi": (".pi/agent", "mcp.json", "npm/node_modules/x/index.js", "git/x/index.js"),
     "qwen": (".qwen", "trustedFolders.json", "mcpApprovals.json", "workflows/x.js", "updates/npm/x.js"),

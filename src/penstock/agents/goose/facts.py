@@ -73,7 +73,12 @@ FACTS = AgentFacts(
         instructs=(AGENTS_MD, ".goosehints", ".gooseignore"),
     ),
     state=(
-        StateFolder(".local/share", "XDG_DATA_HOME", "goose"),
+        StateFolder(
+            ".local/share",
+            "XDG_DATA_HOME",
+            "goose",
+            settings=("schedule*", "plugins", "extensions", "skills", "hooks"),
+        ),
         StateFolder(".local/state", "XDG_STATE_HOME", "goose"),
         StateFolder(".config", "XDG_CONFIG_HOME", "goose", settings=("*",), writes="lost"),
     ),
