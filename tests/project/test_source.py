@@ -239,6 +239,15 @@ def test_members_that_texts_name_exist() -> None:
     assert gone == []
 
 
+def test_tests_that_texts_name_exist() -> None:
+    """A test that a document or a comment names is one, or a module of tests."""
+    texts = dict(_sentences())
+    modules = {Path(file).stem for file in texts} | {path.stem for path in (ROOT / "tests").rglob("test_*")}
+    known = modules | {name for file, text in texts.items() for name in re.findall(r"def (test_\w+)", text)}
+    named = {(file, name) for file, text in texts.items() for name in re.findall(r"`(test_\w*[a-z0-9])`", text)}
+    assert {(file, name) for file, name in named if name not in known} == set()
+
+
 def _sentences() -> Iterator[tuple[str, str]]:
     """The files with sentences about the code."""
     for file in ("src/**/*.py", "tests/**/*.py", "docs/**/*.md", "*.md"):
