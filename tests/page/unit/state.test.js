@@ -214,14 +214,13 @@ test("a chat that the list does not have is missing, and its stream is not asked
   assert.ok(!paths().some((path) => path.includes("events") && path.includes("none")));
 });
 
-test("a directory is trusted before a chat is made in it, and the first message follows the chat", async () => {
+test("a directory is trusted before a chat is made in it, in one step with the first message", async () => {
   await begin();
   await settle();
   requests.length = 0;
   answers.set("POST /api/workspaces", () => ({ path: "/shop", trusted: true }));
   answers.set("POST /api/chats", () => chat("new", { used_at: 3 }));
   answers.set("GET /api/chats/new/events", () => new Promise(() => {}));
-  answers.set("POST /api/chats/new/turns", () => ({ turn: 1 }));
   const started = startChat({ agent: "x", cwd: "/shop" }, "hello");
   assert.deepEqual([state.dialog.kind, state.dialog.path, paths()], ["trust", "/shop", []]);
   state.dialog.close(true);
@@ -230,9 +229,9 @@ test("a directory is trusted before a chat is made in it, and the first message 
   const changes = requests.filter(({ method }) => method === "POST");
   assert.deepEqual(
     changes.map(({ path }) => path),
-    ["/api/workspaces", "/api/chats", "/api/chats/new/turns"],
+    ["/api/workspaces", "/api/chats"],
   );
-  assert.deepEqual(changes[2].body, { text: "hello" });
+  assert.deepEqual(changes[1].body, { agent: "x", cwd: "/shop", text: "hello", id: changes[1].body.id });
   assert.equal(location.pathname, "/chats/new");
   assert.equal(state.chats[0].id, "new");
 });
@@ -264,11 +263,10 @@ test("a chat whose answer was lost is the same chat when it is asked for again, 
 
   answers.set("POST /api/chats", () => failure(409, { code: "conflict", detail: "there is a chat with this id" }));
   answers.set(`GET /api/chats/${third.id}`, () => chat(third.id, { used_at: 3 }));
-  answers.set(`POST /api/chats/${third.id}/turns`, () => ({ turn: 1 }));
   assert.equal(await start("y"), true);
   await settle();
   assert.equal(location.pathname, `/chats/${third.id}`);
-  assert.ok(paths().includes(`POST /api/chats/${third.id}/turns`));
+  assert.ok(!paths().includes(`POST /api/chats/${third.id}/turns`), "its message came with it");
 
   await assert.rejects(start("y"), /There is a chat with this id/); // another chat, which another person has by its id
   assert.notEqual(asked().at(-1).id, third.id);

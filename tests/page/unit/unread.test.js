@@ -6,7 +6,7 @@ import { beforeEach, test } from "node:test";
 import { answers, requests, reset, settle } from "./browser.mjs";
 import { state } from "../../../src/penstock/chat/page/state/store.js";
 
-const NAME = "penstock.read";
+const NAME = "penstock.read.ana";
 const OLD_NAME = "penstock.seen";
 const chat = (number, more = {}) => ({
   id: `c${number}`,
@@ -35,6 +35,7 @@ const show = (...chats) => {
 
 beforeEach(async () => {
   reset();
+  state.about = { person: { name: "ana", role: "member" } };
   answers.set("POST /api/read", () => 204);
   state.route = { page: "home" };
   state.chats = [];
@@ -92,6 +93,40 @@ test("a mark without a connection is kept by the browser, and sent by the next p
   assert.deepEqual(unreadOnes(), []);
   await settle();
   assert.deepEqual([sent().at(-1), kept()], [{ c1: 2 }, {}]);
+});
+
+test("what one person could not send is never sent for another who signs in after them", async () => {
+  answers.set("POST /api/read", () => new Error("offline"));
+  state.route = { page: "chat", id: "c1" };
+  show(chat(1, { turns: 2 }));
+  await settle();
+  const [before, ana] = [sent().length, state.about];
+  state.about = { person: { name: "ben", role: "member" } };
+  state.route = { page: "home" };
+  answers.set("POST /api/read", () => 204);
+  show(chat(1, { turns: 2 }), chat(2, { turns: 2 }));
+  unread.markThreadSeen("c2", completed(2));
+  await settle();
+  assert.deepEqual([sent().slice(before), unreadOnes()], [[{ c2: 2 }], ["c1"]]);
+  assert.deepEqual(kept(), { c1: 2 });
+  state.about = ana;
+  show(chat(1, { turns: 2 }));
+  await settle();
+  assert.deepEqual([sent().at(-1), kept()], [{ c1: 2 }, {}]);
+});
+
+test("marks that are being sent when another person signs in stay with the one who has read", async () => {
+  let answer;
+  answers.set("POST /api/read", () => new Promise((resolve) => (answer = resolve)));
+  state.route = { page: "chat", id: "c1" };
+  show(chat(1, { turns: 2 }));
+  await settle();
+  state.about = { person: { name: "ben", role: "member" } };
+  state.route = { page: "home" };
+  show(chat(1, { turns: 2 }));
+  answer(new Response(null, { status: 204 }));
+  await settle();
+  assert.deepEqual([unreadOnes(), sent().length], [["c1"], 1]);
 });
 
 test("what another tab has read counts here at once, and is never taken back by it", async () => {

@@ -22,7 +22,7 @@ export const placeName = (/** @type {string} */ chat) => `penstock.place.${chat}
 export const draftName = (/** @type {string} */ chat) => `penstock.draft.${chat}`;
 
 /**
- * Make a chat, and send its first message. A directory that is not trusted yet is asked about once, for each machine.
+ * Make a chat with its first message, in one step unless files go with it. A directory that is not trusted yet is asked about once, for each machine.
  *
  * @param {Api.NewChat & { cwd: string }} chat
  * @param {string} text
@@ -33,18 +33,19 @@ export async function startChat(chat, text, items = []) {
   const { roots, recent } = offerOf(state, machine).workspaces;
   const place = [...roots, ...recent].find((it) => it.path === chat.cwd);
   if (place && !place.trusted && !(await trust(chat.cwd, chat.home))) return false;
+  const wanted = text && !items.length ? { ...chat, text } : chat;
   let made;
   try {
-    made = await create(chat);
+    made = await create(wanted);
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== "untrusted_directory") throw error;
     if (!(await trust(chat.cwd, chat.home))) return false;
-    made = await create(chat);
+    made = await create(wanted);
   }
   const files = await withFiles(made.id, items);
   putChat(made);
   go(chatPath(made.id));
-  if (text || files.length) outbox.send(made.id, newKey(), text, undefined, files);
+  if (files.length) outbox.send(made.id, newKey(), text, undefined, files);
   return true;
 }
 

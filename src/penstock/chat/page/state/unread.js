@@ -5,12 +5,14 @@ import { api } from "../net/api.js";
 import { read, write } from "./storage.js";
 import { chatOf, set, state } from "./store.js";
 
-const NAME = "penstock.read";
+const NAME = "penstock.read."; // with the name of the person, as several may use this browser one after another
 const OLD_NAME = "penstock.seen"; // what a page noted before the server kept it
 const MAX_SENT = 500; // chats of one request, as the server has it
 
 /** @typedef {Record<string, number>} Marks  Newest turn that was read, by the ids of chats. */
 
+/** Whose marks these are; "" before that is known. */
+let person = "";
 /** Marks that the server does not have yet. @type {Marks} */
 let waiting = {};
 /** Marks that the server has, whose chats the list still shows as before. @type {Marks} */
@@ -44,7 +46,7 @@ export function markThreadSeen(id, { turns }) {
 /** Show at once what was read in another tab. */
 export function listenForSeen() {
   window.addEventListener("storage", ({ key }) => {
-    if (key !== NAME) return;
+    if (key !== NAME + person) return;
     takeOver();
     set({});
   });
@@ -85,12 +87,18 @@ function keep() {
   const text = Object.keys(waiting).length ? JSON.stringify(waiting) : "";
   if (text === written) return;
   written = text;
-  write(NAME, text, "localStorage");
+  if (person) write(NAME + person, text, "localStorage");
 }
 
-/** Take over what other tabs of this browser have noted meanwhile, or an earlier visit. */
+/** Take over what other tabs of this browser have noted for the same person meanwhile, or an earlier visit. */
 function takeOver() {
-  const text = read(NAME, "localStorage");
+  const now = state.about?.person?.name ?? "";
+  if (now !== person) {
+    if (person) [waiting, sent] = [{}, {}];
+    person = now;
+    written = "";
+  }
+  const text = read(NAME + person, "localStorage");
   if (text === written) return;
   written = text;
   for (const [id, turn] of Object.entries(marksIn(text))) if (turn > readOf(id)) waiting[id] = turn;
@@ -98,12 +106,14 @@ function takeOver() {
 
 /** Send what waits. What cannot be sent now is sent when the list of chats has changed, or was asked for again. */
 async function send() {
-  if (isSending) return;
+  if (isSending || !person) return;
   isSending = true;
+  const whose = person;
   try {
     await handOver();
     for (let batch = firstOf(waiting); batch.length; batch = firstOf(waiting)) {
       await api.markRead(Object.fromEntries(batch));
+      if (whose !== person) break; // what they had waiting is still kept for them
       for (const [id, turn] of batch) {
         sent[id] = turn;
         if (waiting[id] === turn) delete waiting[id];
