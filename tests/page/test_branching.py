@@ -36,7 +36,7 @@ def shot(thread: Thread, name: str) -> None:
 def check_versions(thread: Thread, old: str, new: str) -> None:
     """Go from the old chat, which is open, to the other version of its second message, and back."""
     versions = thread.turn(2).get_by_role("group", name="Version 1 of 2 of this message")
-    expect(versions).to_have_text("1/2")
+    expect(versions).to_contain_text("1/2")
     shot(thread, "branch-versions")
     versions.get_by_role("button", name="Next version").press("Enter")
     assert moved_on(thread) == new

@@ -21,8 +21,25 @@ AGENT = Path(__file__).parents[1] / "support" / "editing_agent.py"
 def config(folder: Path) -> Path:
     """The configuration of an agent that really edits."""
     path = folder / "penstock.toml"
-    path.write_text(f'[agents.editing]\ncommand = ["{sys.executable}", "-S", "{AGENT}"]\nadapter = "claude"\n')
+    command = f'command = ["{sys.executable}", "-S", "{AGENT}"]\nadapter = "claude"\n'
+    path.write_text(f"[agents.editing]\n{command}[agents.other]\n{command}")
     return path
+
+
+def git(folder: Path, *words: str) -> str:
+    """Run git; what it prints."""
+    env = {**os.environ, **IDENTITY}
+    return subprocess.run(["git", *words], cwd=folder, env=env, check=True, capture_output=True, text=True).stdout
+
+
+def repository(own_server: Callable[..., Server]) -> Server:
+    """A server whose root is a repository with a commit."""
+    server = own_server(config=config, env=IDENTITY)
+    git(server.root, "init", "-q", "-b", "main")
+    (server.root / "a.py").write_text("one\n")
+    git(server.root, "add", ".")
+    git(server.root, "commit", "-qm", "Begin")
+    return server
 
 
 def shot(thread: Thread, name: str) -> None:
@@ -38,18 +55,7 @@ def shot(thread: Thread, name: str) -> None:
 
 def test_a_chat_in_a_worktree_lands(at: Callable[..., Thread], own_server: Callable[..., Server]) -> None:
     """It is offered and off; the look names the files and what stays; then the files are on the branch."""
-    server = own_server(config=config, env=IDENTITY)
-
-    def git(*words: str) -> str:
-        env = {**os.environ, **IDENTITY}
-        return subprocess.run(
-            ["git", *words], cwd=server.root, env=env, check=True, capture_output=True, text=True
-        ).stdout
-
-    git("init", "-q", "-b", "main")
-    (server.root / "a.py").write_text("one\n")
-    git("add", ".")
-    git("commit", "-qm", "Begin")
+    server = repository(own_server)
     thread = at("editing", of=server)
     page = thread.page
     page.goto(f"{server.url}/")
@@ -82,6 +88,40 @@ def test_a_chat_in_a_worktree_lands(at: Callable[..., Thread], own_server: Calla
     dialog.get_by_role("textbox", name="Commit").fill("Two")
     dialog.get_by_role("button", name="Land", exact=True).press("Enter")
     expect(dialog.get_by_role("status")).to_contain_text("main is at ")
-    assert git("log", "-1", "--format=%s").strip() == "Two"
+    assert git(server.root, "log", "-1", "--format=%s").strip() == "Two"
     assert (server.root / "a.py").read_text() == "two\n"
     assert not (server.root / ".env").exists()
+
+
+def test_two_agents(at: Callable[..., Thread], own_server: Callable[..., Server]) -> None:
+    """Both get the first message in a worktree of their own; one is kept, the other archived, and nothing is lost."""
+    server = repository(own_server)
+    thread = at("editing", of=server)
+    page = thread.page
+    page.goto(f"{server.url}/")
+    page.get_by_role("combobox", name="Agent").select_option("editing")
+    message = page.get_by_role("textbox", name="First message")
+    message.fill(json.dumps({"write": {"a.py": "two\n"}}))
+    also = page.get_by_role("combobox", name="Also ask")
+    also.select_option("other")
+    expect(page.get_by_role("checkbox", name="In a worktree of its own")).to_be_checked()
+    shot(thread, "also-new")
+    message.press("Enter")
+    page.get_by_role("dialog", name="Send it nevertheless?").get_by_role("button", name="Send").press("Enter")
+    versions = page.get_by_role("group", name="Version 1 of 2 of this message")
+    expect(versions).to_be_visible()
+    shot(thread, "also-thread")
+    expect(thread.turn(1).locator(".changed button")).to_contain_text("1 file changed")
+    versions.get_by_role("button", name="Next version").press("Enter")
+    versions = page.get_by_role("group", name="Version 2 of 2 of this message")
+    expect(thread.turn(1).locator(".changed button")).to_contain_text("1 file changed")
+    versions.get_by_role("button", name="Keep this one").press("Enter")
+    expect(versions.get_by_role("button", name="Unarchive the other")).to_be_visible()
+    made = {it["agent"]: it for it in server.ask("GET", "/api/chats")["chats"] if it["turns"]}
+    assert {name: it["archived"] for name, it in made.items()} == {"editing": True, "other": False}
+    trees = [Path(it["cwd"]) for it in made.values()]
+    assert [(it / "a.py").read_text() for it in trees] == ["two\n", "two\n"]
+    assert len({*trees}) == 2
+    versions.get_by_role("button", name="Unarchive the other").press("Enter")
+    expect(versions.get_by_role("button", name="Keep this one")).to_be_visible()
+    assert (server.root / "a.py").read_text() == "one\n"

@@ -236,6 +236,28 @@ test("a directory is trusted before a chat is made in it, in one step with the f
   assert.equal(state.chats[0].id, "new");
 });
 
+test("another agent gets the same first message in a tree of its own; if it cannot, the page says why", async () => {
+  await begin();
+  await settle();
+  state.workspaces = { roots: [{ path: "/shop", trusted: true }], recent: [] };
+  answers.set("POST /api/chats", () => chat("new", { used_at: 3 }));
+  answers.set("GET /api/chats/new/events", () => new Promise(() => {}));
+  answers.set("POST /api/chats/new/turns/1/branch", () => ({ chat: chat("other", { used_at: 4 }) }));
+  requests.length = 0;
+  assert.equal(await startChat({ agent: "x", cwd: "/shop", tree: true }, "hello", [], "y"), true);
+  await settle();
+  const [made, branch] = requests.filter(({ method }) => method === "POST");
+  assert.deepEqual([made.body.text, made.body.tree], ["hello", true]);
+  assert.deepEqual(branch.body, { agent: "y", send: true, tree: true });
+  assert.equal(location.pathname, "/chats/new");
+  assert.ok(state.chats.some(({ id }) => id === "other"));
+  const problem = { code: "conflict", detail: "y has no level of this kind" };
+  answers.set("POST /api/chats/new/turns/1/branch", () => failure(409, problem));
+  assert.equal(await startChat({ agent: "x", cwd: "/shop", tree: true }, "hello", [], "y"), true);
+  await settle();
+  assert.match(state.notice, /Y has no level of this kind/);
+});
+
 test("a directory that is not trusted gets no chat", async () => {
   await begin();
   await settle();

@@ -9,12 +9,13 @@ import { filesName, uploadAll } from "./attachments.js";
 import { loadChoices, putChat, removeChat } from "./chats.js";
 import { chatPath, go } from "./router.js";
 import { readObject, write, writeObject } from "./storage.js";
-import { closeDialog, openDialog, state } from "./store.js";
+import { attempt, closeDialog, openDialog, state } from "./store.js";
 import { notKeptText } from "../text/copy.js";
 
 const NOT_FOUND = 404;
 const CONFLICT = 409;
 const SERVER_ERROR = 500;
+const FIRST_TURN = 1;
 
 export const LAST = "penstock.last"; // what was chosen for the last new chat
 
@@ -27,8 +28,9 @@ export const draftName = (/** @type {string} */ chat) => `penstock.draft.${chat}
  * @param {Api.NewChat & { cwd: string }} chat
  * @param {string} text
  * @param {import("./attachments.js").Item[]} items  Files of the message.
+ * @param {string} also  Another agent that gets the same message, in a chat of its own; "" for none.
  */
-export async function startChat(chat, text, items = []) {
+export async function startChat(chat, text, items = [], also = "") {
   const machine = state.nodes.find((it) => it.name === chat.home);
   const { roots, recent } = offerOf(state, machine).workspaces;
   const place = [...roots, ...recent].find((it) => it.path === chat.cwd);
@@ -45,8 +47,23 @@ export async function startChat(chat, text, items = []) {
   const files = await withFiles(made.id, items);
   putChat(made);
   go(chatPath(made.id));
-  if (files.length) outbox.send(made.id, newKey(), text, undefined, files);
+  if (also) attempt(() => askAlso(made, also, text, files));
+  else if (files.length) outbox.send(made.id, newKey(), text, undefined, files);
   return true;
+}
+
+/**
+ * Ask another agent the same as a chat that was made just now, in a tree of its own: another version of its message.
+ *
+ * @param {Api.ChatView} chat
+ * @param {string} agent
+ * @param {string} text
+ * @param {Api.AttachedFile[]} files  Of the message, which is not sent yet if it has some.
+ */
+async function askAlso(chat, agent, text, files) {
+  const turn = files.length ? await api.prompt(chat.id, text, newKey(), undefined, files) : FIRST_TURN;
+  const { chat: other } = await api.branch(chat.id, turn, newKey(), { agent, send: true, tree: true });
+  putChat(other);
 }
 
 /** @type {{ chat: string, id: string } | null} The chat that was asked for last, if no answer came: it may be there. */

@@ -15,6 +15,7 @@ import {
 } from "../components/ui.js";
 import { api, messageOf, OFFLINE, statusOf } from "../net/api.js";
 import { confirmLevel, LAST, startChat, trust } from "../state/actions.js";
+import { keepsLevel } from "../state/branches.js";
 import { freeOf, isReady, machineFor, machinesOf, offerOf } from "../state/machines.js";
 import { effortsOf } from "../state/models.js";
 import { isOwner, isReader } from "../state/people.js";
@@ -134,7 +135,15 @@ function Form({ about, nodes, offer, chosen, choose, isFirst }) {
   const isHere = machine?.is_here ?? true;
   const { state, problem } = useDirectory(path, isHere);
   const [isApart, setApart] = useState(false);
-  useEffect(() => setApart(false), [path]); // it is chosen for one directory, and never by default
+  const [chosenAlso, setAlso] = useState("");
+  useEffect(() => {
+    setApart(false); // it is chosen for one directory, and never by default
+    setAlso("");
+  }, [path]);
+  const canAlso = (/** @type {Api.AgentView} */ it) =>
+    it.available && it.name !== agent.name && keepsLevel(level, it) !== false;
+  const able = state?.tree ? agents.filter(canAlso) : [];
+  const also = able.find((it) => it.name === chosenAlso)?.name ?? "";
   const send = async (/** @type {string} */ text, /** @type {unknown} */ _, /** @type {Item[]} */ items) => {
     if (!isKept && level && !(await confirmLevel(agent.name, wanted, level))) return false;
     const home = machine && { home: machine.name };
@@ -145,9 +154,9 @@ function Form({ about, nodes, offer, chosen, choose, isFirst }) {
       ...home,
       ...(model.trim() && { model: model.trim() }),
       ...(effort && { effort }),
-      ...(isApart && { tree: true }),
+      ...((isApart || also) && { tree: true }),
     };
-    const isStarted = (await run(() => startChat(chat, text, items))) === true;
+    const isStarted = (await run(() => startChat(chat, text, items, also))) === true;
     if (isStarted && cwd !== OTHER) remember({ agent: agent.name, cwd, level: wanted, home: machine?.name });
     return isStarted;
   };
@@ -229,9 +238,18 @@ function Form({ about, nodes, offer, chosen, choose, isFirst }) {
     ${
       state?.tree &&
       html`<label class="switch start-tree">
-        <input type="checkbox" checked=${isApart} onChange=${withChecked(setApart)} />
+        <input type="checkbox" checked=${isApart || also !== ""} disabled=${also !== ""} onChange=${withChecked(setApart)} />
         <span>In a worktree of its own<small>A directory beside the repository, with a new branch that lands when you say so</small></span>
       </label>`
+    }
+    ${
+      able.length > 0 &&
+      html`<div class="start-also">
+        <${Labelled} name="Also ask">
+          <${Choice} label="Also ask" value=${also} options=${alsoOptions(able)} onChange=${setAlso} />
+        <//>
+        ${also && html`<p class="start-note">Both get this message, each in a chat and a worktree of its own. Keep the better one.</p>`}
+      </div>`
     }
     <${Recent} agents=${agents} directories=${directories} now=${{ agent: agent.name, cwd, level: wanted }} choose=${choose} />
     ${
@@ -337,6 +355,12 @@ function agentOptions(agents) {
   const shown = [...agents.filter((agent) => agent.available), ...agents.filter(isBlocked)];
   return shown.map((it) => ({ value: it.name, label: oneLine(it.name), disabled: !it.available }));
 }
+
+/** @param {Api.AgentView[]} agents */
+const alsoOptions = (agents) => [
+  { value: "", label: "No other agent" },
+  ...agents.map((it) => ({ value: it.name, label: oneLine(it.name) })),
+];
 
 /** @param {Api.Workspace[]} directories */
 function directoryOptions(directories) {

@@ -20,11 +20,11 @@ import {
 } from "../components/ui.js";
 import { api } from "../net/api.js";
 import { openBeside } from "../state/beside.js";
-import { goToTurn } from "../state/actions.js";
+import { changeChat, goToTurn } from "../state/actions.js";
 import { movedBy } from "../state/reducer.js";
 import { Prose } from "../markdown/prose.js";
-import { isReader, otherPerson } from "../state/people.js";
-import { chatOf, openDialog } from "../state/store.js";
+import { decidesAbout, isReader, otherPerson } from "../state/people.js";
+import { attempt, chatOf, openDialog, useApp } from "../state/store.js";
 import { ALLOWED_NOW, canGoOn, GO_ON, outcomeText, refusedTexts } from "../text/copy.js";
 import { countsOf, filesChanged, foundMeanwhile, undoneMark } from "../text/diff.js";
 import { count, duration, harmless, money, oneLine, plural } from "../text/format.js";
@@ -334,8 +334,27 @@ function Versions({ chat, versions = [] }) {
   const label = `Version ${at + 1} of ${versions.length} of this message`;
   return html`<div class="versions" role="group" aria-label=${label}>
     ${step(-1, "Version before", "back")}<span aria-hidden="true">${at + 1}/${versions.length}</span>
-    ${step(1, "Next version", "forward")}
+    ${step(1, "Next version", "forward")}<${Keep} chat=${chat} versions=${versions} />
   </div>`;
+}
+
+/**
+ * The choice of one version: the chats of the others are archived, and can be brought back.
+ *
+ * @param {{ chat: string, versions: Version[] }} props
+ */
+function Keep({ chat, versions }) {
+  const { chats } = useApp();
+  const others = (chats ?? []).filter(
+    (it) => it.id !== chat && decidesAbout(it) && versions.some((version) => version.chat === it.id),
+  );
+  if (!others.length || chatOf(chat)?.archived) return null;
+  const isKept = others.every((it) => it.archived);
+  const change = async () => {
+    for (const { id, archived } of others) if (archived === isKept) await changeChat(id, { archived: !isKept });
+  };
+  const label = isKept ? `Unarchive the ${others.length > 1 ? "others" : "other"}` : "Keep this one";
+  return html`<button type="button" class="quiet" onClick=${() => attempt(change)}>${label}</button>`;
 }
 
 /**
