@@ -153,6 +153,11 @@ class AcpClient:
         found: Message = self.ask("session/prompt", sessionId=session, prompt=words(text))
         return found
 
+    @property
+    def shown(self) -> list[Message]:
+        """Updates that show something of a turn: without the commands, which are no part of it."""
+        return [it for it in self.updates if it["sessionUpdate"] != "available_commands_update"]
+
     def text(self, kind: str = "agent_message_chunk") -> str:
         """The text of all updates of a kind."""
         return "".join(it["content"]["text"] for it in self.updates if it["sessionUpdate"] == kind)

@@ -132,9 +132,10 @@ class CutEditor:
 
     @property
     def updates(self) -> list[Message]:
-        """The updates of the session so far, but for its title, which `session/list` has."""
+        """The updates of the session so far, but for its title, its commands, and the figures of an ended run."""
         with self._lock:
-            return [it for it in self._updates if it["sessionUpdate"] != "session_info_update"]
+            beside = ("session_info_update", "available_commands_update", "usage_update")
+            return [it for it in self._updates if it["sessionUpdate"] not in beside]
 
     def forget(self) -> None:
         """Forget all updates."""

@@ -41,6 +41,8 @@ class PlayedLink:
         parts = path.split("/")[2:]
         if parts == ["agents"]:
             found: Any = {"agents": [AGENT]}
+        elif parts[-1].partition("?")[0] == "commands":
+            found = {"commands": []}
         elif parts == ["chats"] and method == "POST":
             if body.get("text") is not None:
                 self._asked[body["id"]] = json.loads(body["text"])

@@ -126,7 +126,7 @@ def test_a_prompt_is_a_turn_of_a_chat(gateway: Gateway, editor: AcpClient) -> No
     second = another(gateway)
     second.ask("session/load", sessionId=session, cwd=str(gateway.root), mcpServers=[])
     assert second.updates[0]["sessionUpdate"] == "user_message_chunk"
-    assert second.updates[1:] == editor.updates[:-1]
+    assert second.shown[1:] == editor.shown[:-1]
     listed = second.ask("session/list", cwd=str(gateway.root))["sessions"]
     assert (listed[0]["sessionId"], listed[0]["title"]) == (session, "Hello")
     assert second.ask("session/list", cwd="/nowhere")["sessions"] == []
@@ -195,18 +195,18 @@ def test_a_turn_outlives_its_client(gateway: Gateway) -> None:
     session = editor.new(gateway.root)
     editor.send("session/prompt", sessionId=session, prompt=words("Hello"))
     editor.until(lambda: any(it["sessionUpdate"] == "tool_call_update" for it in editor.updates))
-    before = [*editor.updates]
+    before = [*editor.shown]
     editor._agent._peer.wait = lambda seconds: None  # type: ignore[method-assign]  # it goes at once
     editor.close()
     second = another(gateway, "held")
     second.ask("session/load", sessionId=session, cwd=str(gateway.root), mcpServers=[])
-    assert second.updates[1:] == before
+    assert second.shown[1:] == before
     (gateway.folder / "go").touch()
     second.until(lambda: bool(second.text()))
     assert second.text() == REPLY == turns_of(gateway, session)[0]["message"]
     third = another(gateway)
     third.ask("session/load", sessionId=session, cwd=str(gateway.root), mcpServers=[])
-    assert third.updates == second.updates
+    assert third.shown == second.shown
     third.close()
     second.close()
     (gateway.folder / "go").unlink()

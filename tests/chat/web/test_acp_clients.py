@@ -157,6 +157,8 @@ def test_a_hidden_server_is_started_and_gives_way(machine: Machine, serve: Calla
 
     machine.run(second, "held", load)
     assert second.text() == REPLY
+    [used] = [it for it in second.updates if it.session_update == "usage_update"]
+    assert 0 < used.used < used.size
     assert machine.server == started.process.pid
     started.end()
 
@@ -278,7 +280,8 @@ def test_the_official_client_for_javascript(machine: Machine) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["result"]["stopReason"] == "end_turn"
-    assert {"agent_thought_chunk", "tool_call", "tool_call_update", "user_message_chunk"} <= {*found["kinds"]}
+    kinds = {"agent_thought_chunk", "tool_call", "tool_call_update", "user_message_chunk"}
+    assert kinds | {"available_commands_update", "usage_update"} <= {*found["kinds"]}
     assert found["text"] == found["loaded"] == REPLY
     assert found["title"] == "Hello"
     assert found["pictures"] == [b64encode(png()).decode()]

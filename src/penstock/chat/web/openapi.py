@@ -41,6 +41,7 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "format": ("ndjson: the events, one a line", {**TEXT, "enum": ["json", "ndjson"], "default": "json"}),
     "form": ("Form of the file", {**TEXT, "enum": ["markdown", "html"], "default": "markdown"}),
     "details": ("1: with what the agents did", {**TEXT, "enum": ["0", "1"], "default": "0"}),
+    "cwd": ("Directory in which the agent works", TEXT),
     "path": ("Path of a file, absolute or in the directory of the chat", TEXT),
     "line": ("Number of a line that is shown with those around it", {**INTEGER, "minimum": 0, "default": 0}),
     "q": ("Words to search for, all of which a turn or title must have", {**TEXT, "maxLength": MAX_QUERY_CHARS}),

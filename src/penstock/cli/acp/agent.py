@@ -39,6 +39,7 @@ from penstock.cli.stdio.peer import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     NOT_FOUND,
+    FollowedResult,
     Peer,
     RpcError,
     Work,
@@ -161,7 +162,7 @@ class AcpAgent:
         cwd = _directory(given.cwd)
         _warn(given.mcp_servers)
 
-        def work() -> dict[str, Any]:
+        def work() -> FollowedResult:
             agents = self._chats.agents()
             name = self._name or self._chats.default_agent()
             view = agent_of(agents, name)
@@ -169,7 +170,7 @@ class AcpAgent:
             id = uuid.uuid4().hex
             session = Session(id, cwd, name, careful_level(name), model, is_new=True)
             self._keep(session)
-            return {"sessionId": id, **self._settings(session, agents)}
+            return self._ready(session, {"sessionId": id, **self._settings(session, agents)})
 
         return work
 
@@ -177,11 +178,11 @@ class AcpAgent:
         given = read(params, OneSession)
         _warn(given.mcp_servers)
 
-        def work() -> dict[str, Any]:
+        def work() -> FollowedResult:
             session = self._opened(given.session_id)
             if not session.is_new:
                 self._turns.replay(session)
-            return self._settings(session, self._chats.agents())
+            return self._ready(session, self._settings(session, self._chats.agents()))
 
         return work
 
@@ -189,10 +190,15 @@ class AcpAgent:
         given = read(params, OneSession)
         _warn(given.mcp_servers)
 
-        def work() -> dict[str, Any]:
-            return self._settings(self._opened(given.session_id), self._chats.agents())
+        def work() -> FollowedResult:
+            session = self._opened(given.session_id)
+            return self._ready(session, self._settings(session, self._chats.agents()))
 
         return work
+
+    def _ready(self, session: Session, result: dict[str, Any]) -> FollowedResult:
+        """Return the result that opens a session. Commands are sent after it: a client knows the session then."""
+        return FollowedResult(result, lambda: self._turns.list_commands(session))
 
     def _opened(self, id: str) -> Session:
         """Return a session that is open, or opened now."""
@@ -201,7 +207,7 @@ class AcpAgent:
             return session
         chat = self._chats.find(id)
         session = Session(id, chat.cwd, chat.agent, chat.allow, chat.model, is_new=False)
-        session.title, session.effort = chat.title, chat.effort
+        session.title, session.effort, session.spent = chat.title, chat.effort, chat.spent
         self._keep(session)
         return session
 
@@ -285,7 +291,7 @@ class AcpAgent:
         given = read(params, SetOption)
         session = self._require(given.session_id)
 
-        def work() -> dict[str, Any]:
+        def work() -> dict[str, Any] | FollowedResult:
             agents = self._chats.agents()
             options = {one["id"]: one for one in self._options(session, agents)}
             option = options.get(given.config_id)
@@ -293,7 +299,8 @@ class AcpAgent:
                 raise RpcError(INVALID_PARAMS, "this option cannot have this value; expected one that it lists")
             if given.value != option["currentValue"]:
                 self._change(session, given.config_id, given.value, agents)
-            return {"configOptions": self._options(session, agents)}
+            result = {"configOptions": self._options(session, agents)}
+            return self._ready(session, result) if given.config_id == settings.AGENT else result
 
         return work
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,6 +22,7 @@ from penstock.cli.stdio.agents import AgentList, careful_level
 from penstock.cli.stdio.link import ServerLink, TurnStep
 from penstock.cli.stdio.peer import INTERNAL_ERROR, NOT_FOUND, RpcError
 from penstock.errors import PenstockError
+from penstock.events import AgentCommand
 from penstock.run import inside
 
 PAGE_TURNS = 200
@@ -59,6 +61,14 @@ class ServerChats:
                 if error.code != "not_found":
                     raise
         raise RpcError(NOT_FOUND, "there is no such session", {"sessionId": id[:100]})
+
+    def commands(self, session: Session) -> list[AgentCommand]:
+        """Return the commands that the agent of a session is known to offer."""
+        path = f"/api/chats/{session.id}/commands"
+        if session.is_new:
+            directory = quote(os.path.realpath(session.cwd), safe="")
+            path = f"/api/agents/{quote(session.agent, safe='')}/commands?cwd={directory}"
+        return self._link.ask("GET", path, dict[str, list[AgentCommand]])["commands"]
 
     def create(self, session: Session, text: str | None = None) -> ChatView:
         """Create the chat of a session, or return the one that an attempt has made whose answer was lost.

@@ -6,6 +6,7 @@ import threading
 
 from penstock.adapter import Allow
 from penstock.chat.web.doors.acp import AcpTurn
+from penstock.events import AgentCommand
 
 
 class Active:
@@ -46,6 +47,12 @@ class Session:
         self.is_open: bool = True
         """False once it was closed, or opened anew."""
         self.title: str | None = None
+        self.commands: list[AgentCommand] | None = None
+        """Commands as the client has them; None before it was sent any."""
+        self.listing: threading.Lock = threading.Lock()
+        """Lock under which the client is sent commands."""
+        self.spent: float = 0.0
+        """US dollars of the turns that were shown, and of those before."""
         self.active: Active | None = None
         self.waiting: ShownTurn | None = None
         """Turn whose question is answered by the next prompt."""

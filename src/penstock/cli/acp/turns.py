@@ -9,10 +9,10 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from penstock.chat.history.entries import FIRST_TURN
+from penstock.chat.history.entries import FIRST_TURN, Numbered
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.media import PICTURES
-from penstock.chat.web.doors.acp import AcpTurn, form_of, is_permission, notice, stop_reason, usage_of
+from penstock.chat.web.doors.acp import AcpTurn, commands_listed, form_of, is_permission, notice, stop_reason, usage_of
 from penstock.chat.web.doors.turn_fold import failure_text, question_text
 from penstock.cli.acp.chats import ServerChats
 from penstock.cli.acp.content import GivenPrompt
@@ -23,6 +23,7 @@ from penstock.cli.serve.client import Rejected
 from penstock.cli.stdio.peer import AUTH_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS, Peer, RpcError
 from penstock.core.questions import REJECT, OpenQuestion
 from penstock.errors import PenstockError
+from penstock.events import AgentCommand, CommandsChanged, added
 
 MAX_PICTURE_BYTES = 512 * 1024
 """Bytes of the largest picture that is shown again: most screenshots have less."""
@@ -96,7 +97,9 @@ class SessionTurns:
 
     def _begun(self, session: Session, turn: int, *, has_notices: bool = False) -> ShownTurn:
         """Return a turn of which nothing was shown."""
-        shown = AcpTurn(turn, session.cwd, has_notices=has_notices, has_compactions=self.has_compactions)
+        shown = AcpTurn(
+            turn, session.cwd, spent=session.spent, has_notices=has_notices, has_compactions=self.has_compactions
+        )
         return ShownTurn(shown)
 
     def cancel(self, session: Session) -> None:
@@ -120,6 +123,7 @@ class SessionTurns:
     def replay(self, session: Session) -> None:
         """Show all turns of a session but the one that answers a prompt now."""
         turns = self._chats.turns(session.id)
+        session.spent = _spent_before(session.spent, turns)
         pictures = _shown_pictures(turns)
         for turn in turns:
             if session.active is None or session.active.turn != turn.turn:
@@ -241,6 +245,8 @@ class SessionTurns:
             for step in self._chats.follow(session.id, shown.turn, followed.number):
                 for update in shown.take(step.rows):
                     self._update(session, update)
+                if active is not None or is_live:
+                    self._follow_commands(session, step.rows)
                 if active is None and not session.is_open:
                     return True
                 if step.rows:
@@ -263,6 +269,7 @@ class SessionTurns:
         finally:
             if asking is not None:
                 self._peer.withdraw(asking[1])
+        session.spent = added(session.spent, shown.fold.cost_usd)
         return True
 
     def _replay(self, session: Session, turn: TurnView, pictures: Collection[str]) -> None:
@@ -340,11 +347,39 @@ class SessionTurns:
             followed.declined = question.id
             notify(f"penstock: the answer was not accepted: {error}\n")
 
+    # --- commands ---
+
+    def list_commands(self, session: Session) -> None:
+        """Send the commands that the agent of a session is known to offer, unless a turn has just listed others."""
+        before = session.commands
+        try:
+            found = self._chats.commands(session)
+        except PenstockError:
+            return  # the session can be used without; an older server has no such list
+        with session.listing:
+            if session.commands is before:
+                self._send_commands(session, found)
+
+    def _follow_commands(self, session: Session, rows: Sequence[Numbered]) -> None:
+        """Send the commands that the agent has listed in a turn."""
+        for row in rows:
+            if isinstance(row.what, CommandsChanged):
+                with session.listing:
+                    self._send_commands(session, row.what.commands)
+
+    def _send_commands(self, session: Session, commands: list[AgentCommand]) -> None:
+        """Send commands, unless the client has these. The caller holds the lock."""
+        before, session.commands = session.commands or [], commands
+        if commands != before:
+            self._update(session, commands_listed(commands))
+
     # --- notices ---
 
     def _say_held(self, session: Session, turn: int) -> None:
         """Notify the client that the turn waits, if it waits for messages that a stop on the page holds back."""
-        held = self._chats.find(session.id).held
+        chat = self._chats.find(session.id)
+        held = chat.held
+        session.spent = max(session.spent, chat.spent)  # others may have asked for turns
         if held:
             text = f"Waiting for {held} earlier messages, which the page of penstock serve can release or take back."
             content = {"type": "text", "text": text}
@@ -377,6 +412,11 @@ class SessionTurns:
 
     def _update(self, session: Session, update: dict[str, Any]) -> None:
         self._peer.notify("session/update", {"sessionId": session.id, "update": update})
+
+
+def _spent_before(spent: float, turns: Sequence[TurnView]) -> float:
+    """Return what the turns of a chat before these have cost, if all of them have cost `spent`."""
+    return max(0.0, round(spent - sum(it.cost_usd or 0.0 for it in turns), 6))
 
 
 def _shown_pictures(turns: Sequence[TurnView]) -> set[str]:

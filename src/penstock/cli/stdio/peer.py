@@ -40,7 +40,14 @@ NOT_FOUND, AUTH_REQUIRED = -32002, -32000
 """Codes of errors. The last two are of ACP: there is no such session; the agent needs a login."""
 
 Work = Callable[[], Any]
-"""Rest of a request, which may take long; it returns the result."""
+"""Rest of a request, which may take long; it returns the result, or a `FollowedResult`."""
+
+
+class FollowedResult(NamedTuple):
+    """Result of a request, and what is done once it was sent."""
+
+    result: Any
+    then: Callable[[], None]
 
 
 class LongLine(NamedTuple):
@@ -239,9 +246,10 @@ class Peer:
 
     def _work(self, id: str | int, work: Work) -> None:
         try:
-            answer = self._result(id, work)
+            answer, then = self._result(id, work)
             self._leave(id)  # the client may use its id again as soon as it has the answer
             self._send(answer)
+            then()
         except (ClientGone, Unanswered):
             self._leave(id)
         finally:
@@ -249,13 +257,16 @@ class Peer:
                 self._works -= 1
                 self._changed.notify_all()
 
-    def _result(self, id: str | int, work: Work) -> dict[str, Any]:
+    def _result(self, id: str | int, work: Work) -> tuple[dict[str, Any], Callable[[], None]]:
+        """Return the answer to a request, and what is done once it was sent."""
         try:
-            return {"jsonrpc": "2.0", "id": id, "result": work()}
+            found = work()
         except (ClientGone, Unanswered):
             raise
         except Exception as error:
-            return _failed(id, _known(error))
+            return _failed(id, _known(error)), _nothing
+        result, then = found if isinstance(found, FollowedResult) else (found, _nothing)
+        return {"jsonrpc": "2.0", "id": id, "result": result}, then
 
     def _answered(self, message: dict[str, Any]) -> None:
         id, error = message.get("id"), message.get("error")
@@ -283,6 +294,10 @@ class Peer:
                     waiting.poll()
                 except OSError:
                     raise ClientGone from None
+
+
+def _nothing() -> None:
+    """Do nothing after an answer."""
 
 
 def is_id(value: object) -> TypeGuard[str | int]:

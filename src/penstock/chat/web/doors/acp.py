@@ -42,14 +42,17 @@ ALLOW_OR_REJECT = [
 class AcpTurn:
     """Updates of one turn, from its entries."""
 
-    def __init__(self, turn: int, cwd: str, *, has_notices: bool = False, has_compactions: bool = False) -> None:
-        """`cwd`: directory of the agent; ACP has absolute paths.
+    def __init__(
+        self, turn: int, cwd: str, *, spent: float = 0.0, has_notices: bool = False, has_compactions: bool = False
+    ) -> None:
+        """`cwd`: directory of the agent; ACP has absolute paths. `spent`: US dollars of the turns before.
 
         `has_notices`, `has_compactions`: the client shows notices, or compactions of the agent's context.
         """
         self.turn: int = turn
         self.fold: TurnFold = TurnFold(turn)
         self._cwd = cwd
+        self._spent = spent
         self._has_notices = has_notices
         self._has_compactions = has_compactions
         self._compactions = 0
@@ -122,6 +125,8 @@ class AcpTurn:
             self._think(out)
             entries = [{"content": it.text, "priority": "medium", "status": it.status} for it in event.items]
             out.append({"sessionUpdate": "plan", "entries": entries})
+        elif isinstance(event, ev.RunEnded):
+            out += context_use(event, self._spent)
         elif isinstance(event, ev.Notice) and self._has_notices and event.level != "info" and event.text.strip():
             out.append(notice(event.level, event.text))
 
@@ -260,6 +265,27 @@ def usage_of(usage: ev.Usage | None) -> dict[str, int] | None:
         "thoughtTokens": usage.reasoning_tokens,
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+def context_use(end: ev.RunEnded, spent: float) -> list[Update]:
+    """Return how full the context is after a run, with what the session has cost; nothing if that is unknown.
+
+    `spent`: US dollars of the turns before.
+    """
+    if end.context_tokens is None or end.context_window is None:
+        return []
+    update: Update = {"sessionUpdate": "usage_update", "used": end.context_tokens, "size": end.context_window}
+    cost = ev.added(spent, end.cost_usd)
+    return [{**update, "cost": {"amount": cost, "currency": "USD"}} if cost else update]
+
+
+def commands_listed(commands: Iterable[ev.AgentCommand]) -> Update:
+    """Return the commands that a prompt of the session can begin with."""
+    listed = [
+        {"name": it.name, "description": it.description, **({"input": {"hint": it.argument}} if it.argument else {})}
+        for it in commands
+    ]
+    return {"sessionUpdate": "available_commands_update", "availableCommands": listed}
 
 
 def is_permission(question: OpenQuestion) -> bool:

@@ -9,6 +9,7 @@ from penstock.chat.web import schemas
 from penstock.chat.web.api import Api
 from penstock.chat.web.errors import NO_STORE
 from penstock.chat.web.handlers.parts import json_response
+from penstock.chat.web.security import person_of
 
 
 async def agents(api: Api, request: Request) -> Response:
@@ -24,6 +25,12 @@ async def agent_models(api: Api, request: Request, agent: str) -> Response:
 async def prompts(api: Api, request: Request) -> Response:
     """Return the prompts that the user has stored under names."""
     return json_response({"prompts": await api.service.places.prompts()})
+
+
+async def agent_commands(api: Api, request: Request, agent: str) -> Response:
+    """Return the commands that an agent has listed in a directory, in the person's newest chat there."""
+    cwd = request.query_params.get("cwd", "")
+    return json_response({"commands": await api.service.commands.of_agent(agent, cwd, person_of(request).name)})
 
 
 async def workspaces(api: Api, request: Request) -> Response:
