@@ -1,0 +1,58 @@
+"""Commands of the real agents: they list them, and a prompt that begins with one calls it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from playing import play
+
+from penstock.events import AgentCommand, CommandsChanged, RunStarted
+
+if TYPE_CHECKING:
+    from setups import Bench
+
+ONLY = ("claude-exec", "claude-server", "claude-acp", "qwen-exec", "qwen-acp", "opencode-acp", "codex-acp")
+"""Targets that these tests are for."""
+FILES = {
+    "claude": (
+        ".claude/commands/greet.md",
+        "---\ndescription: Greet somebody\nargument-hint: name\n---\n{}$ARGUMENTS\n",
+    ),
+    "opencode": (".opencode/command/greet.md", "---\ndescription: Greet somebody\n---\n{}$ARGUMENTS\n"),
+    "qwen": (".qwen/commands/greet.md", "---\ndescription: Greet somebody\n---\n{}{{{{args}}}}\n"),
+}
+"""Commands of a project, by agent: the file, and its text with a place for what it asks for."""
+OWN = {"codex": "review"}
+"""Command of an agent that has none of the project."""
+
+TRIES = 5
+"""Turns after which a list has come once: qwen over ACP collects it beside its first answer, which may end before."""
+
+
+def test_the_agent_lists_its_commands(at: Bench) -> None:
+    """The list follows the start, and has the command of the project; calling it, the model gets its text."""
+    own = FILES.get(at.target.agent)
+    if own is not None:
+        file = at.folder / own[0]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(own[1].format("scenario=text Greetings to "))
+    for _ in range(TRIES):
+        played = play(at, "scenario=tools please")
+        assert played.result.outcome == "ok"
+        lists = [event.commands for event in played.events if isinstance(event, CommandsChanged)]
+        if lists:
+            break
+    assert lists
+    kinds = [type(event) for event in played.events]
+    assert kinds.index(RunStarted) < kinds.index(CommandsChanged)
+    found = {command.name: command for command in lists[-1]}
+    if own is None:
+        assert found[OWN[at.target.agent]].description
+        return
+    greet = found["greet"]
+    described = ("", "Greet somebody") if at.target.route == "exec" else ("Greet somebody",)
+    assert isinstance(greet, AgentCommand)
+    assert greet.description.removesuffix(" (project)") in described
+    called = play(at, "/greet Ada Lovelace")
+    assert called.result.outcome == "ok"
+    assert any("Greetings to Ada Lovelace" in text for it in called.conversation for text in it.prompts)
