@@ -202,7 +202,7 @@ def test_a_turn_outlives_its_client(gateway: Gateway) -> None:
     second.ask("session/load", sessionId=session, cwd=str(gateway.root), mcpServers=[])
     assert second.shown[1:] == before
     (gateway.folder / "go").touch()
-    second.until(lambda: bool(second.text()))
+    second.until(lambda: second.shown[-1]["sessionUpdate"] == "usage_update")  # it is the last one
     assert second.text() == REPLY == turns_of(gateway, session)[0]["message"]
     third = another(gateway)
     third.ask("session/load", sessionId=session, cwd=str(gateway.root), mcpServers=[])
