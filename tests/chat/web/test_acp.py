@@ -22,6 +22,7 @@ from pictures import png
 from served import AGENTS, PLAYER, RECORDINGS, SECONDS, TESTS, Gateway
 from waiting import until
 
+from penstock._version import __version__
 from penstock.cli.acp import parser
 from penstock.cli.serve import hidden
 from penstock.cli.stdio.link import TurnStep
@@ -622,6 +623,46 @@ def test_a_message_that_cannot_begin_leaves_no_files(gateway: Gateway, editor: A
         error = editor.fail("session/prompt", sessionId=session, prompt=prompt)
         assert (error["code"], error["data"]["reason"]) == (-32602, "content_too_large")
     assert gateway.call(gateway.store.list_attachments(session)) == []
+
+
+def test_a_first_message_with_files_is_one_step(gateway: Gateway, editor: AcpClient) -> None:
+    """The chat is there with its turn and its files, or not at all: no other request comes between."""
+    asked: list[str] = []
+    link = editor._agent._chats._link
+    ask = link.ask
+
+    def noted(method: str, path: str, *rest: Any, **more: Any) -> Any:
+        asked.append(f"{method} {path}")
+        return ask(method, path, *rest, **more)
+
+    link.ask = noted  # type: ignore[method-assign]
+    session = editor.new(gateway.root)
+    error = editor.fail("session/prompt", sessionId=session, prompt=[image(png()), *words("x" * (600 * 1024))])
+    assert error["data"]["reason"] == "content_too_large"
+    with gateway.client() as one:
+        assert one.get(f"/api/chats/{session}").status_code == 404
+    asked.clear()
+    editor.ask("session/prompt", sessionId=session, prompt=[image(png()), *words("See")])
+    assert [it for it in asked if it.startswith("POST")] == ["POST /api/chats"]
+    [turn] = turns_of(gateway, session)
+    assert (turn["prompt"], [it["media_type"] for it in turn["attachments"]]) == ("See", ["image/png"])
+    [file] = gateway.call(gateway.store.list_attachments(session))
+    assert (file.turn, file.size) == (1, len(png()))
+
+
+def test_a_server_of_an_older_version(gateway: Gateway, editor: AcpClient) -> None:
+    """A field that the server does not know is an error with both versions, and with what to do about it."""
+    link = editor._agent._chats._link
+    ask = link.ask
+
+    def newer(method: str, path: str, kind: Any, body: Any = None, **more: Any) -> Any:
+        return ask(method, path, kind, {**body, "newer": True} if method == "POST" else body, **more)
+
+    link.ask = newer  # type: ignore[method-assign]
+    error = editor.fail("session/prompt", sessionId=editor.new(gateway.root), prompt=words("Hello"))
+    assert error["message"].count(f"Penstock {__version__}") == 2
+    assert "restart the server" in error["message"]
+    assert error["data"] == {"reason": "invalid"}
 
 
 @pytest.mark.slow

@@ -418,6 +418,11 @@ declare namespace Api {
     found?: number;
   }
 
+  interface FirstFile {
+    name: string;
+    content: string;
+  }
+
   interface FoundDirectory {
     path: string;
     trusted: boolean;
@@ -624,6 +629,7 @@ declare namespace Api {
     session?: string | null;
     tree?: boolean;
     text?: string | null;
+    files?: Array<FirstFile>;
   }
 
   interface NewLink {

@@ -28,6 +28,9 @@ MAX_BODY_BYTES = 6 * ServiceLimits().max_prompt_bytes + 64 * 1024
 """Bytes of the largest body: JSON may write each byte of the largest prompt as six characters, and has other fields.
 The limits of texts count their UTF-8."""
 
+MAX_FIRST_BYTES = MAX_BODY_BYTES + 32 * 1024 * 1024
+"""Bytes of a body that begins a chat: its message, with as many files in base64 as editors send in one line."""
+
 MAX_LOGIN_BYTES = 64 * 1024
 """Maximum bytes of a body without authentication, many times the largest token."""
 
@@ -96,8 +99,18 @@ class Trust(Body, frozen=True):
     """Node whose directory it is; by default this one."""
 
 
+class FirstFile(Body, frozen=True):
+    """File of the message with which a chat begins."""
+
+    name: str
+    content: bytes
+    """Its bytes, in base64."""
+
+
 class NewChat(Body, frozen=True):
     """Chat to create."""
+
+    max_bytes = MAX_FIRST_BYTES
 
     agent: str | None = None
     """Name of the agent; by default that of `penstock serve --agent`."""
@@ -122,6 +135,8 @@ class NewChat(Body, frozen=True):
     """True if its agent works in a tree of its own: a directory beside the repository, on a new branch."""
     text: str | None = None
     """Message with which it begins: the chat and its first turn are kept together."""
+    files: list[FirstFile] = []
+    """Pictures and files of that message. Its text may be empty then."""
 
 
 class Changes(ChatSettings, Body, frozen=True, kw_only=True):

@@ -70,10 +70,10 @@ class ServerChats:
             path = f"/api/agents/{quote(session.agent, safe='')}/commands?cwd={directory}"
         return self._link.ask("GET", path, dict[str, list[AgentCommand]])["commands"]
 
-    def create(self, session: Session, text: str | None = None) -> ChatView:
+    def create(self, session: Session, prompt: GivenPrompt) -> ChatView:
         """Create the chat of a session, or return the one that an attempt has made whose answer was lost.
 
-        `text`: message of its first turn, which begins together with the chat.
+        Its first turn, with this prompt, begins together with the chat.
 
         Raises:
             Rejected: it cannot be created; with the code `untrusted_directory` if nobody has trusted its directory.
@@ -82,8 +82,9 @@ class ServerChats:
         body |= {"model": session.model, "allow": session.allow, "depth": self._depth}
         if session.effort is not None:
             body["effort"] = session.effort
-        if text is not None:
-            body["text"] = text
+        body["text"] = prompt.text
+        if prompt.files:
+            body["files"] = [{"name": file.name, "content": file.content} for file in prompt.files]
         try:
             return self._link.ask("POST", "/api/chats", ChatView, body, key=uuid.uuid4().hex)
         except Rejected as error:

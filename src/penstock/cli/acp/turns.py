@@ -6,7 +6,6 @@ import threading
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import Any
 
 from penstock.chat.history.entries import FIRST_TURN, Numbered
@@ -134,48 +133,21 @@ class SessionTurns:
     def _begin_first(self, session: Session, active: Active, prompt: GivenPrompt) -> int | None:
         """Create the chat of a session with its first turn, and return that; None if the prompt was cancelled.
 
-        A turn with files begins once these are in the chat. If it does not begin, the chat is deleted, unless the
-        server did not answer: then the turn may have begun.
+        If its directory is not trusted, the person at the client is asked before.
         """
         if active.cancelled.is_set():
             return None
-        text = None if prompt.files else prompt.text
-        if not self._create(session, active, text):
-            return None
-        if text is not None:
-            return FIRST_TURN
-        turn = None
         try:
-            if not active.cancelled.is_set():
-                turn = self._chats.submit(session.id, prompt)
-        except Rejected:
-            self._uncreate(session)
-            raise
-        if turn is None:
-            self._uncreate(session)
-        return turn
-
-    def _create(self, session: Session, active: Active, text: str | None) -> bool:
-        """Create the chat of a session; if its directory is not trusted, ask the person at the client.
-
-        Return False if the prompt was cancelled meanwhile.
-        """
-        try:
-            chat = self._chats.create(session, text)
+            chat = self._chats.create(session, prompt)
         except Rejected as error:
             if error.code != "untrusted_directory":
                 raise
             self._trust(session, active)
             if active.cancelled.is_set():
-                return False
-            chat = self._chats.create(session, text)
+                return None
+            chat = self._chats.create(session, prompt)
         session.cwd, session.is_new = chat.cwd, False
-        return True
-
-    def _uncreate(self, session: Session) -> None:
-        session.is_new = True
-        with suppress(PenstockError):  # the next prompt takes it as it is
-            self._chats.delete(session.id)
+        return FIRST_TURN
 
     def _trust(self, session: Session, active: Active) -> None:
         """Ask the person at the client whether to trust the directory of a session, unless the prompt is cancelled.

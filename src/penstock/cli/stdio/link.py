@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
+import msgspec
+
+from penstock._version import __version__
 from penstock.chat.history.entries import Numbered, decode_one
 from penstock.cli.serve.client import Rejected, ServerClient, ServerOptions, data_of
 from penstock.cli.serve.serving import HELD, Serving, find
 from penstock.config.data import data_directory, open_private
-from penstock.errors import TransportError, UsageError
+from penstock.errors import PenstockError, TransportError, UsageError
 from penstock.run import inside
 
 START_SECONDS = 30.0
@@ -42,6 +45,16 @@ LOG = "acp.log"
 """File of the data directory with the messages of the hidden server."""
 
 Answer = TypeVar("Answer")
+
+
+UNKNOWN_FIELD = "contains unknown field"
+"""Words of a server that gets a field of a newer version."""
+
+
+class ServerVersion(msgspec.Struct):
+    """Version in the description of a server, whatever else that has."""
+
+    version: str
 
 
 class StdioOptions(ServerOptions):
@@ -106,12 +119,19 @@ class ServerLink:
         end, pause = time.monotonic() + PATIENCE_SECONDS, PAUSE_SECONDS
         while True:
             try:
-                return request(self.client())
+                return self._once(request)
             except TransportError:
                 if time.monotonic() > end:
                     raise
             time.sleep(pause)
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
+
+    def _once(self, request: Callable[[ServerClient], Answer]) -> Answer:
+        client = self.client()
+        try:
+            return request(client)
+        except Rejected as error:
+            raise _explained(client, error) from error
 
     def answer(self, chat: str, question: str, answer: str) -> None:
         """Answer a question of the agent, once: if the response is lost, the answer may have been accepted.
@@ -174,6 +194,23 @@ class ServerLink:
             elif not line and name:
                 yield name, number, data
                 name, number, data = "", None, b""
+
+
+def _explained(client: ServerClient, error: Rejected) -> Rejected:
+    """Return an error of the server; if it does not know a field of the request, with the versions of both programs."""
+    if error.code != "invalid" or UNKNOWN_FIELD not in str(error):
+        return error
+    try:
+        theirs = client.ask("GET", "/api/about", ServerVersion).version
+    except PenstockError:
+        return error
+    explained = Rejected(
+        f"the server (Penstock {theirs}) does not know what this program (Penstock {__version__}) sends",
+        help="restart the server: it was started before the newer version was installed. "
+        "penstock serve also takes the place of one without a page",
+    )
+    explained.code = error.code
+    return explained
 
 
 def named(url: str) -> Serving:

@@ -74,7 +74,10 @@ async def create(api: Api, request: Request, body: schemas.NewChat) -> Response:
     right: Right = "begin" if body.session is None else "operate"
     api.check(request, right, None)
     person = person_of(request)
-    first = None if body.text is None else FirstMessage(body.text, key_of(request), most=person.max_runs)
+    first = None
+    if body.text is not None or body.files:
+        files = [(it.name, it.content) for it in body.files]
+        first = FirstMessage(body.text or "", key_of(request), files, person.max_runs)
     with permits.acting(api.permit(request, right, None)):
         made = await api.service.create(
             agent=body.agent,
