@@ -391,8 +391,9 @@ class Adapter(Protocol):
     def wire(self) -> Any:
         """Type that a line is decoded to: a `msgspec.Struct`, or a union of structs tagged by `type`.
 
-        All fields need defaults. A value of another type becomes the field's default (a number in a text field: its
-        digits); an object whose tag is not in its union, and a line that is not an object, are passed as plain data.
+        A field needs a default, unless each line of its kind has it and its type has an empty value (`""`, 0, `[]`). A
+        value of another type becomes the default or the empty value (a number in a text field: its digits); an object
+        whose tag is not in its union, and a line that is not an object, are passed as plain data.
         """
         ...
 

@@ -78,7 +78,8 @@ def check_attributes(adapter: Adapter) -> None:
     for struct in _structs(adapter.wire):
         for field in msgspec.structs.fields(struct):
             has_value = not field.required or has_empty_value(field.type)
-            _require(has_value, f"{who}.wire: {struct.__name__}.{field.name} has no default")
+            what = f"{who}.wire: {struct.__name__}.{field.name} has no default, and its type no empty value"
+            _require(has_value, what)
 
 
 def mutate(line: bytes, rng: random.Random) -> bytes:
