@@ -38,7 +38,7 @@ def test_a_stored_prompt(own_server: Callable[..., Server], devices: Callable[..
     expect(listed).to_have_count(2)
     expect(composer).to_have_attribute("aria-activedescendant", str(listed.first.get_attribute("id")))
     composer.press_sequentially("rel")
-    expect(listed).to_have_text(["/plan-releaseyour promptPlan it."])
+    expect(listed).to_have_text(["/plan-releasestored promptPlan it."])
     composer.press_sequentially("/usr")
     expect(listed).to_have_count(0)
     composer.fill("/review")  # as if it was pasted

@@ -87,7 +87,7 @@ export function useCommandChoice(chat, field, text) {
     keyOf: ({ name, prompt }) => `${prompt ? "prompt" : "command"} ${name}`,
     draw: ({ name, description, argument, prompt }) =>
       html`<bdi>/${oneLine(name)}</bdi>
-        ${(prompt || argument) && html`<span class="choice-note"><bdi>${prompt ? "your prompt" : oneLine(argument)}</bdi></span>`}
+        ${(prompt || argument) && html`<span class="choice-note"><bdi>${prompt ? "stored prompt" : oneLine(argument)}</bdi></span>`}
         ${description && html`<span class="choice-more"><bdi>${oneLine(description)}</bdi></span>`}`,
     onChoose: choose,
     onClose: () => setSlash(null),
