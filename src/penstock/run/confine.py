@@ -274,6 +274,7 @@ def _in_mode(run: ToConfine, mode: Mode) -> Confinement:
         os.path.realpath(run.cwd),
         settings,
         caches,
+        state=tuple(path for path, _ in folders),
         since=time.time() if run.allow != "read" else 0.0,
         known=os.path.join(_separate(run), KNOWN),
     )

@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import stat
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,6 +21,7 @@ from contextlib import suppress
 import msgspec
 
 from penstock.run.git_directories import GitSearch, is_harmless, printable
+from penstock.run.outside_links import LinkSearch
 
 FOLDER = "confined"
 """Directory of the records in the data directory."""
@@ -63,6 +65,10 @@ class Watched(msgspec.Struct, frozen=True):
     """Those of them that are links."""
     since: float = 0.0
     """Time of its beginning, if it can write in the directory; else 0."""
+    state: tuple[str, ...] = ()
+    """Directories of the agent's state that the run writes."""
+    began: float = 0.0
+    """Time of its beginning."""
     known: str = ""
     """File of the git directories that were below the directory after an earlier run."""
 
@@ -72,15 +78,16 @@ def watched(
     patterns: tuple[tuple[str, str], ...],
     caches: tuple[tuple[str, str], ...] = (),
     *,
+    state: tuple[str, ...] = (),
     since: float = 0.0,
     known: str = "",
 ) -> Watched:
     """Return the places of a run that is about to begin; its arguments are as those of `Watched`."""
     has_git = os.path.lexists(os.path.join(cwd, ".git"))
-    seen = Watched(git=cwd, had_git=has_git, patterns=patterns, caches=caches, since=since, known=known)
+    seen = Watched(git=cwd, had_git=has_git, patterns=patterns, caches=caches, since=since, known=known, state=state)
     before = tuple(_entries(seen))
     links = tuple(LinkedSetting(path, os.readlink(path), _file_of(path)) for path in before if os.path.islink(path))
-    return msgspec.structs.replace(seen, before=before, links=links)
+    return msgspec.structs.replace(seen, before=before, links=links, began=time.time())
 
 
 def _file_of(path: str) -> tuple[int, int] | None:
@@ -232,12 +239,16 @@ def _new(place: Watched, git: str) -> tuple[list[str], list[str]]:
         new = [path for path in new if os.path.dirname(path) != git]
         if not is_harmless(git):
             new.append(git)
+    search = LinkSearch(place.state, place.began, [place.git])
+    new += [path for path in search.links if path not in new]
+    said = [
+        f"not all of {printable(folder)} was searched for links that the agent has made" for folder in search.unseen
+    ]
     if not place.since:
-        return new, []
+        return new, said
     below = GitSearch(place.git, place.since, _known(place.known))
     _note_known(place.known, below.git_directories)
     new += [path for path in below.entries if git not in new or not path.startswith(f"{git}{os.sep}")]
-    said = []
     if below.unseen:
         where = printable(place.git)
         said.append(f"not all of {where} was searched for settings of git that the agent has made: {below.unseen}")

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from penstock.errors import AgentNotFound, UsageError
 from penstock.events import Notice, RunEnded
 from penstock.run import guard
 from penstock.run.agent import agent
+from penstock.run.git_directories import SLACK_SECONDS
 from penstock.run.lifecycle import Limits
 from penstock.run.planted import settle
 from penstock.run.process import marked
@@ -370,6 +372,31 @@ def test_no_file_that_later_runs_obey_is_left(
     environ = fake_agent(tmp_path, name, f"cd ~/{state}; {script}cat >/dev/null")
     ended(agent(name).run("hi", sandbox="on", cwd=shop, environ=environ, route="exec"))
     assert [file for file in (*files, "session") if (tmp_path / state / file).exists()] == ["session"]
+
+
+OUT = """
+cd ~/.claude; ln -s ~/.bashrc history.jsonl; mv projects kept; ln -s ../keys projects; ln -s kept latest
+ln -s gone dangling; cat >/dev/null
+"""
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+@pytest.mark.parametrize("allow", ["edits", "read"])
+def test_links_out_of_the_state_are_put_aside(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allow: Any
+) -> None:
+    """A later run does not write its history through one of them. Links in the state and those of the user stay."""
+    monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "data"))
+    state = tmp_path / ".claude"
+    (state / "projects").mkdir(parents=True)
+    (state / "mine").symlink_to("../elsewhere")
+    until(lambda: time.time() - (state / "mine").lstat().st_ctime > 2 * SLACK_SECONDS)
+    environ = fake_agent(tmp_path, "claude", OUT)
+    run = agent("claude").run("hi", sandbox="on", cwd=shop, environ=environ, route="exec", allow=allow)
+    with run:
+        said = [event.text for event in run if isinstance(event, Notice)]
+    assert sorted(path.name for path in state.iterdir() if path.is_symlink()) == ["dangling", "latest", "mine"]
+    assert len([text for text in said if "later runs would obey" in text]) == 2
 
 
 CATALOGUE = "echo '{}' >~/.pi/agent/models-store.json; echo '{}' >~/.pi/agent/models.json; cat >/dev/null"
