@@ -223,3 +223,31 @@ def test_the_window_of_the_model() -> None:
     """A reply that filled the model's context is cut off as well."""
     lines = [*claude("Half a rep", stop="model_context_window_exceeded"), result("Half a rep")]
     assert end("claude", lines) == ("error", "Half a rep", "the model stopped at the limit of its context")
+
+
+OLLAMA = [
+    {"model": "m", "message": {"role": "assistant", "content": "First."}, "done": True, "done_reason": "stop"},
+    {"model": "m", "message": {"role": "assistant", "content": "Sec"}, "done": False},
+]
+STOP: Line = {"type": "stream_event", "event": {"type": "message_stop"}, "parent_tool_use_id": None}
+
+
+@pytest.mark.parametrize(
+    ("agent", "lines", "outcome", "reply"),
+    [
+        ("ollama", OLLAMA, "cut_off", "Sec"),
+        ("ollama", OLLAMA[:1], "ok", "First."),
+        ("claude", [*claude("One.", stop="end_turn"), STOP, result("One."), *claude("Tw", "m2")[:3]], "cut_off", "Tw"),
+        ("claude", [*claude("One.", stop="end_turn"), STOP, result("One."), *claude("Tw", "m2")[:1]], "ok", "One."),
+        # A wire that has reported no end of a message shows no cut.
+        ("claude", [*claude("One.")[:4], result("One."), *claude("Two", "m2")[:3]], "ok", "Two"),
+    ],
+)
+def test_a_message_after_the_answer_that_has_no_end(agent: str, lines: list[Line], outcome: str, reply: str) -> None:
+    """Its stream was cut off: what was to follow is the reply, and the earlier end is none."""
+    stream = Stream(agent)
+    events = stream.feed(b"".join(json.dumps(line).encode() + b"\n" for line in lines)) + stream.close()
+    assert verify(events) == []
+    last = events[-1]
+    assert isinstance(last, RunEnded)
+    assert (last.outcome, last.reply) == (outcome, reply)

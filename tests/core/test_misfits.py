@@ -102,3 +102,26 @@ def test_a_stream_counts_its_own() -> None:
     piecewise.close()  # the last line has no newline
     assert once.health.misfits == piecewise.health.misfits == {"result.is_error": 1, "a text for a number": 1}
     assert "2 values had a type that" in once.health.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("said", "shown", "is_noted"),
+    [(b"a\xffb", "a\ufffdb", True), (b"a\xef\xbf\xbdb", "a\ufffdb", False), (b"a\0b", "a\0b", False)],
+)
+def test_bytes_that_are_not_text(said: bytes, shown: str, is_noted: bool) -> None:
+    """They are shown as U+FFFD, with a warning; a U+FFFD that the agent has printed is its own."""
+    stream = Stream("ollama")
+    line = b'{"model":"m","message":{"role":"assistant","content":"' + said + b'"},"done":true}\n'
+    events = stream.feed(b'{"model":"m","message":{"role":"assistant","content":""}}\n' + line) + stream.close()
+    assert events[-1].reply == shown  # type: ignore[union-attr]
+    assert stream.health.misfits == ({"text that is not UTF-8": 1} if is_noted else {})
+    assert bool(stream.health.warnings) == is_noted
+    assert feed_noise(b"caf\xe9\n") == {}
+
+
+def feed_noise(line: bytes) -> dict[str, int]:
+    """The misfits of a line that is no JSON: what a program prints beside its stream may be in any encoding."""
+    stream = Stream("ollama")
+    stream.feed(line)
+    stream.close()
+    return stream.health.misfits

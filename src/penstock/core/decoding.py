@@ -88,9 +88,19 @@ class Decoder:
         else:
             values, reason = _objects(text)
         found.extend(Decoded(fit(value, self._wire), lenient=True) for value in values)
+        if values and "\ufffd" in text and not _is_utf8(line):
+            misfits.note("text that is not UTF-8")
         if reason:
             found.append(MalformedLine(reason, excerpt(line)))
         return found
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def excerpt(line: bytes, limit: int = EXCERPT_CHARS) -> str:

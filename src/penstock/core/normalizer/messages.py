@@ -51,6 +51,8 @@ class Messages:
         on_input: Callable[[Block], None],
     ) -> None:
         self.top = top
+        self.ends: bool = False
+        """True if the wire has reported the end of a message of the top agent."""
         self._emitter = emitter
         self._traits = traits
         self._health = health
@@ -189,6 +191,8 @@ class Messages:
         if message is None or (update.message is not None and not message.is_named(update.message)):
             return
         status = update.status
+        if lane is self.top and status in (None, "ok"):
+            self.ends = True
         if update.abandoned_from is not None:
             for place, block in message.places.items():
                 if isinstance(place, int) and place >= update.abandoned_from and not block.final:

@@ -376,6 +376,8 @@ class Normalizer:
             return
         self._commands.begin()
         outcome = self._outcome
+        last = self._top.open_message
+        outcome.is_broken = last is not None and self._messages.ends and not last.is_whole
         good = outcome.judge(exit).outcome in ("ok", "empty")
         for lane in self._messages.lanes:
             if message := lane.open_message:

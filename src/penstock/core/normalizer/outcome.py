@@ -164,6 +164,8 @@ class RunOutcome:
         self.limit: Defect | None = None
         """Limit at which the top agent's last model call was cut off."""
         self.context: ContextFill = ContextFill()
+        self.is_broken: bool = False
+        """True if the stream ended within a message, on a wire that reports the ends of messages."""
         self._new_content = False  # a block or a call came since the last result
         self._last_error: str | None = None  # an error that no content has followed
         self._noted = Defect()  # the latest cause of a notice that no content has followed
@@ -311,6 +313,8 @@ class RunOutcome:
         if result is not None or (self._regular_end and self._new_content):
             if self.limit is not None:
                 return self._verdict("error", self.limit)
+            if self.is_broken and result is not None:
+                return self._verdict("cut_off", stopped, Defect("the stream ended within a message"))
             if self.reply if self.is_repeated else self._last_reply():
                 return Verdict("ok", problem)
             return self._verdict("empty", stopped, Defect("the agent ended without saying anything"), self._noted)
