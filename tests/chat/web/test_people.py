@@ -39,8 +39,8 @@ SIGNED_IN = {
     "all_events", "mark_read",
 }  # fmt: skip
 WRITERS = {
-    "create", "agent_models", "agent_commands", "prompts", "directories", "directory", "complete_chat", "ui_chat", "ui_chat_with",
-    "ui_stop", "agui_run", "agui_run_with",
+    "create", "agent_models", "agent_commands", "prompts", "directories", "directory", "complete_chat", "ui_chat",
+    "ui_chat_with", "ui_stop", "agui_run", "agui_run_with",
 }  # fmt: skip
 OWNERS = {"metrics", "trust", "remove_node", "sessions"}
 READS = {
