@@ -103,6 +103,7 @@ def test_a_collector_that_does_not_take_it(collected: Any, tmp_path: Path) -> No
     assert len(done.stderr.splitlines()) <= 2
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_away(tmp_path: Path) -> None:
     """A port where nothing listens is as harmless."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

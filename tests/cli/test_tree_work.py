@@ -102,6 +102,7 @@ def test_what_was_not_saved_is_said(place: Place) -> None:
     assert "began with different commits" in err
 
 
+@pytest.mark.slow
 def test_a_branch_is_merged(place: Place) -> None:
     """The first one as a fast-forward, the next as a merge, each at once and only once."""
     place.saved("claude", {"src/a.py": "a = 2\n"})

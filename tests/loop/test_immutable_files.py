@@ -31,6 +31,7 @@ def restored(desk: Desk) -> Iterator[None]:
     subprocess.run(["chattr", "-R", "-i", desk.folder], capture_output=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(3)
 @pytest.mark.usefixtures("restored")
 @pytest.mark.parametrize("place", PLACES)

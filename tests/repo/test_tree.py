@@ -205,6 +205,7 @@ def test_a_git_that_hangs_is_killed_with_its_filters(user: UserRepository) -> No
     until(lambda: not is_alive(int(file.read_text())))
 
 
+@pytest.mark.slow
 def test_a_git_that_is_slow_is_named(
     user: UserRepository, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,6 +55,7 @@ def lives(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_marked_processes_and_all_below_them_are_ended(start: Start, tmp_path: Path) -> None:
     """One below that has no mark of its own is ended too; one with another value goes on."""
     process, child = start(str(tmp_path))

@@ -125,6 +125,7 @@ def test_output_without_an_end(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> N
     assert _is_gone(desk)
 
 
+@pytest.mark.slow
 def test_a_program_that_does_not_end(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """After its time it is killed; what it has printed counts, though it holds the pipe open."""
     monkeypatch.setattr(model_list, "ASK_SECONDS", 2.0)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.run.obeyed_keys import MAX_BYTES
 from penstock.run.planted import MAX_SAID, Record, put_aside, settle, watched
 
 
@@ -71,3 +73,86 @@ def test_a_record_is_settled_by_the_next_run(shop: Path) -> None:
     assert said.encode()
     assert not os.path.lexists(odd / ".git")
     assert os.listdir(shop.parent / "data/confined") == []
+
+
+# --- logins that later runs obey ---
+
+
+def keys(shop: Path, text: str) -> Path:
+    """A file of keys in the agent's state."""
+    path = shop.parent / "state/auth.json"
+    path.write_text(text)
+    return path
+
+
+COMMAND = '{"anthropic": {"type": "api_key", "key": "!cat secret"}}'
+PLANTED = [
+    '{"anthropic": {"type": "api_key", "key": "!sh planted"}}',
+    '{"anthropic": {"type": "api_key", "key": "!cat secret"}, "openai": {"key": " !sh planted"}}',
+    '{"anthropic": {"type": "api_key", "key": "!cat secret", "env": {"PATH": "planted"}}}',
+    '{"https://example.com": {"type": "wellknown", "key": "PATH", "token": "planted"}}',
+    '\ufeff{"a": [{"b": {"env": ["!sh planted"]}}]}',
+]
+
+
+@pytest.mark.parametrize("before", [None, "{}", COMMAND])
+@pytest.mark.parametrize("after", PLANTED)
+def test_a_login_that_is_obeyed_is_put_aside(shop: Path, before: str | None, after: str) -> None:
+    """The next run without a confinement would run the command, or fetch settings from the address."""
+    path = keys(shop, before or "")
+    if before is None:
+        path.unlink()
+    place = watched(str(shop), (), keys=(str(path),))
+    path.write_text(after)
+    [said] = put_aside(str(shop.parent / "data"), place)
+    assert not path.exists()
+    assert "log in again" in said
+    [kept] = (shop.parent / "data").rglob("auth.json")
+    assert kept.read_text() == after
+    assert "planted" not in said
+
+
+@pytest.mark.parametrize(
+    "after", [COMMAND, "{}", "", '{"anthropic": {"key": "k!"}}', f'{{"a": {{"access": "new", "until": {"9" * 5000}}}}}']
+)
+def test_a_login_that_was_renewed_stays(shop: Path, after: str) -> None:
+    """So do commands of the user's."""
+    path = keys(shop, COMMAND)
+    place = watched(str(shop), (), keys=(str(path),))
+    path.write_text(after)
+    assert put_aside(str(shop.parent / "data"), place) == []
+    assert path.read_text() == after
+
+
+def make_text(text: str) -> Callable[[str], object]:
+    """A function that writes a file."""
+    return lambda path: Path(path).write_text(text)
+
+
+DEEP = f'{{"a": {"[" * 100_000}{"]" * 100_000}, "b": {{"key": "!sh planted"}}}}'
+ODD = [os.mkfifo, os.mkdir, make_text(" " * MAX_BYTES + "{}"), make_text(DEEP), make_text("{")]
+
+
+@pytest.mark.parametrize("make", ODD, ids=["pipe", "directory", "long", "deep", "broken"])
+def test_keys_that_cannot_be_read_are_put_aside(shop: Path, make: Callable[[str], object]) -> None:
+    """The agent may read what Penstock does not; a pipe makes nobody wait."""
+    path = keys(shop, "{}")
+    place = watched(str(shop), (), keys=(str(path),))
+    path.unlink()
+    make(str(path))
+    [said] = put_aside(str(shop.parent / "data"), place)
+    assert "log in again" in said
+    assert not os.path.lexists(path)
+
+
+def test_keys_are_compared_by_the_next_run_too(shop: Path) -> None:
+    """The record has digests of the entries, as they may have secrets."""
+    path = keys(shop, COMMAND)
+    data = shop.parent / "data"
+    Record(str(data), watched(str(shop), (), keys=(str(path),))).close()
+    assert "secret" not in next((data / "confined").iterdir()).read_text()
+    assert settle(str(data)) == []
+    Record(str(data), watched(str(shop), (), keys=(str(path),))).close()
+    path.write_text(PLANTED[0])
+    [said] = settle(str(data))
+    assert str(path) in said

@@ -218,6 +218,9 @@ class StateFolder(msgspec.Struct, frozen=True):
     caches: tuple[str, ...] = ()
     """Patterns of the settings that the agent itself writes anew whenever they are missing. A file of these that a
     confined run has made is removed after it, without a warning."""
+    keys: tuple[str, ...] = ()
+    """Names of the files of logins that the agent writes itself. Such a file is put aside if a confined run has made an
+    entry in it that later runs would obey: a command in place of a key, or an address that settings come from."""
     writes: Literal["kept", "lost", "apart"] = "kept"
     """Fate of what a confined run writes there: it stays; it is gone afterwards, and only the settings are shown; or it
     is in a directory of the run's caches, which no run outside reads."""

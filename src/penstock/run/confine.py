@@ -274,6 +274,7 @@ def _in_mode(run: ToConfine, mode: Mode) -> Confinement:
         os.path.realpath(run.cwd),
         settings,
         caches,
+        keys=tuple(os.path.join(path, name) for path, folder in folders for name in folder.keys),
         state=tuple(path for path, _ in folders),
         since=time.time() if run.allow != "read" else 0.0,
         known=os.path.join(_separate(run), KNOWN),

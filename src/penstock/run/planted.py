@@ -21,6 +21,7 @@ from contextlib import suppress
 import msgspec
 
 from penstock.run.git_directories import GitSearch, is_harmless, printable
+from penstock.run.obeyed_keys import obeyed_in
 from penstock.run.outside_links import LinkSearch
 
 FOLDER = "confined"
@@ -63,6 +64,8 @@ class Watched(msgspec.Struct, frozen=True):
     """Settings, and entries of the git directory, that were there."""
     links: tuple[LinkedSetting, ...] = ()
     """Those of them that are links."""
+    keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Files of keys, each with the digests of the entries that later runs obey."""
     since: float = 0.0
     """Time of its beginning, if it can write in the directory; else 0."""
     state: tuple[str, ...] = ()
@@ -78,6 +81,7 @@ def watched(
     patterns: tuple[tuple[str, str], ...],
     caches: tuple[tuple[str, str], ...] = (),
     *,
+    keys: tuple[str, ...] = (),
     state: tuple[str, ...] = (),
     since: float = 0.0,
     known: str = "",
@@ -87,7 +91,8 @@ def watched(
     seen = Watched(git=cwd, had_git=has_git, patterns=patterns, caches=caches, since=since, known=known, state=state)
     before = tuple(_entries(seen))
     links = tuple(LinkedSetting(path, os.readlink(path), _file_of(path)) for path in before if os.path.islink(path))
-    return msgspec.structs.replace(seen, before=before, links=links, began=time.time())
+    files = tuple((path, obeyed_in(path)) for path in keys)
+    return msgspec.structs.replace(seen, before=before, links=links, keys=files, began=time.time())
 
 
 def _file_of(path: str) -> tuple[int, int] | None:
@@ -208,9 +213,24 @@ def put_aside(data: str, place: Watched) -> list[str]:
             )
     if moved > MAX_SAID:
         said.append(f"{moved - MAX_SAID:,} more entries that the agent has made are in {os.path.join(data, ASIDE)}")
+    said += _put_keys_aside(place, os.path.join(data, ASIDE))
     said += [_linked_again(link) for link in changed]
     kept = (link for link in place.links if link not in changed)
     return said + [_other_file(link) for link in kept if link.file != _file_of(link.path) and _is_in(place, link.path)]
+
+
+def _put_keys_aside(place: Watched, aside: str) -> list[str]:
+    """Move the files of keys with an entry of this run that later runs would obey; return a sentence for each."""
+    said = []
+    for path, before in place.keys:
+        if set(obeyed_in(path)) <= set(before):
+            continue
+        what = f"the agent has put a login into {printable(path)} that later runs would obey: a command or an address"
+        try:
+            said.append(f"{what}; the file is in {printable(_move(path, aside))}: look at it, or log in again")
+        except OSError as error:
+            said.append(f"{what}; remove the file, as it cannot be moved: {error.strerror}")
+    return said
 
 
 def _linked_again(link: LinkedSetting) -> str:

@@ -142,6 +142,7 @@ TERMINALS: list[dict[str, Any]] = [{"auth": {"terminal": True}}, {"_meta": {"ter
 """Features of clients that start the login of an agent: as the protocol has them, and as they were before."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", TERMINALS)
 def test_a_login_is_offered(editor: AcpClient, features: dict[str, Any]) -> None:
     """To clients with a terminal, as a command that exists; the others are offered none."""

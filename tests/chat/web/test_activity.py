@@ -21,6 +21,7 @@ def gateway(tmp_path: Path, page: Path) -> Iterator[Gateway]:
     started.close()
 
 
+@pytest.mark.slow
 def test_what_the_agent_does_now(gateway: Gateway) -> None:
     """While a turn runs, its open calls and its plan are told; of one that is over or waits, nothing, and no error."""
     with gateway.client() as client:

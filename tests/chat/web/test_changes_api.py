@@ -62,6 +62,7 @@ def asked(client: httpx.Client, chat: str, *texts: str) -> list[dict[str, Any]]:
     return turns_of(client, chat)
 
 
+@pytest.mark.slow
 def test_what_turns_changed(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn counts its files; one file of two turns is one; turns that are left out are not hidden."""
     with gateway.client() as client:

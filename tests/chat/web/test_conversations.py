@@ -98,6 +98,7 @@ def test_a_conversation_has_one_chat(desk: Desk) -> None:
         assert client.post("/api/chats", json=desk.body("one")).status_code == 201
 
 
+@pytest.mark.slow
 def test_what_is_listed(desk: Desk, tmp_path: Path) -> None:
     """The newest run of each conversation of a terminal, below the roots, of an agent that can go on with it."""
     outside = tmp_path / "outside"

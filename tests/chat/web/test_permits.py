@@ -364,6 +364,7 @@ def client_as(gateway: Gateway, name: str, token: str, *, by_cookie: bool) -> ht
     return gateway.browser(gateway.call(gateway.logins.browsers.sign_in("Tests", person=name)))
 
 
+@pytest.mark.slow
 def test_the_turn_of_a_request_is_penstocks_own(scene: Scene) -> None:
     """A message whose right held when it was kept is carried out, also if the person is removed after that."""
     gateway = scene.gateway

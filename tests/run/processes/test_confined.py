@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -380,6 +381,7 @@ ln -s gone dangling; cat >/dev/null
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_bubblewrap")
 @pytest.mark.parametrize("allow", ["edits", "read"])
 def test_links_out_of_the_state_are_put_aside(
@@ -420,6 +422,20 @@ def test_a_catalogue_that_the_agent_writes_by_itself_is_removed_without_a_word(
     assert len([words for words in said if "models.json" in words]) == 1
     assert (store.read_text() if store.exists() else None) == ("[]" if had else None)
     assert not list((tmp_path / "data/aside").glob("*/models-store.json"))
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+def test_a_key_that_is_a_command_is_put_aside(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent can renew its login, and leave no command to a later run."""
+    monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "data"))
+    keys = tmp_path / ".pi/agent/auth.json"
+    for key, is_kept in (("renewed", True), ("!sh planted", False)):
+        text = json.dumps({"anthropic": {"type": "api_key", "key": key}})
+        environ = fake_agent(tmp_path, "pi", f"cat >~/.pi/agent/auth.json <<'END'\n{text}\nEND\ncat >/dev/null")
+        with agent("pi", route="exec").run("hi", sandbox="on", cwd=shop, environ=environ) as started:
+            said = [event.text for event in started if isinstance(event, Notice) and "auth.json" in event.text]
+        assert keys.exists() == is_kept
+        assert len(said) == (0 if is_kept else 1)
 
 
 @pytest.mark.usefixtures("_bubblewrap")

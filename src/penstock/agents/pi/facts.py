@@ -114,6 +114,7 @@ FACTS = AgentFacts(
                 "git",
             ),
             caches=("models-store.json",),  # a catalogue that names the addresses of models: a later run would obey it
+            keys=("auth.json",),
         ),
     ),
 )

@@ -1,0 +1,68 @@
+"""Entries in files of keys that later runs obey: commands in place of a key, and addresses that settings come from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from typing import Any
+
+COMMAND = "!"
+"""Beginning of a key that is a command: an agent runs it in a shell, and uses what it prints."""
+REMOTE = "wellknown"
+"""Type of an entry with an address: an agent fetches settings from there, and sets a variable of its environment."""
+MAX_BYTES = 4 << 20
+"""Bytes of a file that are read: one of a few keys has a thousandth of it."""
+UNREADABLE = "unreadable"
+"""Stands for a file whose entries cannot be known: it is too long, not a file, or nothing that Python reads as JSON.
+
+An agent may read it nevertheless: parsers differ in how deep an entry may be.
+"""
+
+
+def obeyed_in(path: str) -> tuple[str, ...]:
+    """Return a digest of each entry that later runs obey; none for a file that is missing or empty.
+
+    It is one of the name and the whole entry, such as the environment of a command. Entries may have secrets.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would wait
+    except FileNotFoundError:
+        return ()
+    except OSError:
+        return (UNREADABLE,)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return (UNREADABLE,)
+        with open(fd, "rb", closefd=False) as file:
+            data = file.read(MAX_BYTES + 1)
+    finally:
+        os.close(fd)
+    if not data.strip():
+        return ()
+    if len(data) > MAX_BYTES:
+        return (UNREADABLE,)
+    try:
+        value = json.loads(data.decode("utf-8-sig", "replace"), parse_int=float)
+        entries = value.items() if isinstance(value, dict) else [("", value)]
+        found = [json.dumps([name, entry], sort_keys=True) for name, entry in entries if _is_obeyed(entry)]
+    except (ValueError, RecursionError):
+        return (UNREADABLE,)
+    return tuple(sorted(hashlib.sha256(entry.encode()).hexdigest() for entry in found))
+
+
+def _is_obeyed(value: Any) -> bool:
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            if one.lstrip().startswith(COMMAND):
+                return True
+        elif isinstance(one, dict):
+            if one.get("type") == REMOTE:
+                return True
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return False
