@@ -182,6 +182,7 @@ def test_dry_run(desk: Desk) -> None:
     done = desk.doc("notes.md", "--agent", "scripted", "--dry-run")
     assert done.returncode == 0
     assert "What is a pen?" in done.stdout
+    assert not done.stdout.startswith("{")
     assert (file.read_text("utf-8"), desk.asked) == (FIRST, [])
 
 

@@ -88,7 +88,7 @@ def answer_flags(made: Parser) -> None:
     add("--partial", action="store_true", help="publish the reply of an agent that failed as well, marked as cut off")
     add("--commit", action="store_true", help="commit the document with git after each reply, and nothing else")
     add("--dry-run", action="store_true", help="print the prompt, and start no agent")
-    add("--json", dest="to", action="store_const", const="json",
+    add("--json", dest="to", action="store_const", const="json", default="text",
         help="print one JSON object about the answer instead of the agent's work")  # fmt: skip
     add("--fail-on-refusal", dest="fails_if_denied", action="store_true",
         help="exit with 7 if the run ended well but an action was denied")  # fmt: skip
