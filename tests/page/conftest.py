@@ -172,3 +172,9 @@ def stage(folder: Path) -> Path:
         *(cast.peer(), cast.commander(), cast.missing()),
     ]
     return cast.config(folder / "penstock.toml", more=more)
+
+
+@pytest.fixture(scope="session")
+def axe(packages: Path) -> str:
+    """The source of the scanner, by the page's lock file."""
+    return (packages / "axe-core" / "axe.min.js").read_text("utf-8")

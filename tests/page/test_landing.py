@@ -110,9 +110,13 @@ def test_two_agents(at: Callable[..., Thread], own_server: Callable[..., Server]
     page.get_by_role("dialog", name="Send it nevertheless?").get_by_role("button", name="Send").press("Enter")
     versions = page.get_by_role("group", name="Version 1 of 2 of this message")
     expect(versions).to_be_visible()
+    pane = page.get_by_role("complementary", name="Side by side: other")  # by itself, and the field keeps the focus
+    for place in (page.get_by_role("main"), pane):
+        expect(place.locator(".changed button")).to_contain_text("1 file changed")
+    expect(thread.composer).to_be_focused()
     shot(thread, "also-thread")
-    expect(thread.turn(1).locator(".changed button")).to_contain_text("1 file changed")
     versions.get_by_role("button", name="Next version").press("Enter")
+    expect(pane).to_have_count(0)
     versions = page.get_by_role("group", name="Version 2 of 2 of this message")
     expect(thread.turn(1).locator(".changed button")).to_contain_text("1 file changed")
     versions.get_by_role("button", name="Keep this one").press("Enter")

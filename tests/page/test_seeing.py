@@ -14,25 +14,19 @@ import pytest
 from chatpage import cast
 from chatpage.device import CUT, NARROW, WIDE, Device
 from chatpage.proxy import Proxy
+from chatpage.scan import faults
 from chatpage.server import Server
 from chatpage.thread import PATIENCE, Thread
 from playwright.sync_api import Page, expect
 
 Open = Callable[..., Thread]
 Show = Callable[["Stage"], Page]
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 WIDER = """() => ["html", "dialog", ".dialog-body", "main", ".thread", ".column", ".foot", ".side"].filter(
     (name) => [...document.querySelectorAll(name)].some((it) => it.scrollWidth > it.clientWidth + 1)
 )"""
 """The parts of the page that would have to be scrolled sideways."""
 REFUSED = re.compile(r"Failed to load resource: the server responded with a status of 4")
 MIDDLE = "CJK"
-
-
-@pytest.fixture(scope="session")
-def axe(packages: Path) -> str:
-    """The source of the scanner, by the page's lock file."""
-    return (packages / "axe-core" / "axe.min.js").read_text("utf-8")
 
 
 class Stage:
@@ -293,17 +287,8 @@ def test_every_state_in_light_dark_and_on_a_phone(
         page.set_viewport_size(size)  # type: ignore[arg-type]
         _picture(page, f"{state}-{name}")
         assert page.evaluate(WIDER) == [], name
-        found[name] = _scan(page)
+        found[name] = faults(page)
     assert found == {"light": [], "dark": [], "phone": []}
-
-
-def _scan(page: Page) -> list[str]:
-    result = page.evaluate("rules => axe.run(document, { runOnly: rules, resultTypes: ['violations'] })", RULES)
-    return [
-        f"{it['id']}: {node['html'][:160]} {node.get('failureSummary', '')[:300]}"
-        for it in result["violations"]
-        for node in it["nodes"]
-    ]
 
 
 def _picture(page: Page, name: str) -> None:

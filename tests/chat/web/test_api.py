@@ -652,7 +652,7 @@ def test_the_page_is_where_it_is_on_the_screen(shared: Gateway) -> None:
         page = client.get("/")
         assert page.headers["content-type"] == "text/html; charset=utf-8"
         assert page.headers["cache-control"] == "no-cache"
-        for path in ("/index.html", "/chats/0f8e", "/chats/0f8e/turns/12", "/?x=1"):
+        for path in ("/index.html", "/chats/0f8e", "/chats/0f8e/turns/12", "/chats/0f8e/beside/0f8f", "/?x=1"):
             assert client.get(path).content == page.content, path
         for path in ("/chats", "/chats/", "/chats/0f8e/", "/chats/0f8e/turns", "/chats/0f8e/turns/0", "/chats/a.b"):
             assert refused(client.get(path)) == (404, "not_found"), path

@@ -183,3 +183,17 @@ test("a stop of the next turn takes the place of one that still waits", async ()
   assert.equal(sent[0], 4);
   assert.deepEqual(sent.slice(sent.indexOf(5)), [5]);
 });
+
+test("a watcher that leaves late does not end the one that has its place", async () => {
+  const { box, frames } = outbox([7]);
+  const late = () => {};
+  box.watch("c", late);
+  box.watch("c", (frame) => frames.push(frame));
+  box.unwatch("c", late);
+  box.send("c", "k", "hello");
+  await settle();
+  assert.deepEqual(
+    frames.map(({ type }) => type),
+    ["local_sending", "local_accepted"],
+  );
+});

@@ -113,7 +113,16 @@ test("addresses lead to their pages", () => {
   assert.deepEqual(routeOf("/chats/a/turns/12"), { page: "details", id: "a", turn: 12 });
   assert.deepEqual(routeOf("/runs/loop-a"), { page: "run", id: "loop-a" });
   assert.deepEqual(routeOf("/runs/doc-1/turns/2"), { page: "run_details", id: "doc-1", turn: 2 });
-  for (const path of ["/chats", "/chats/a/turns", "/chats/a/b", "/x", "/chats/a/turns/1/files", "/runs/a/changes"])
+  for (const path of [
+    "/chats",
+    "/chats/a/turns",
+    "/chats/a/b",
+    "/x",
+    "/chats/a/turns/1/files",
+    "/runs/a/changes",
+    "/chats/a/beside",
+    "/chats/a/turns/1/beside/b",
+  ])
     assert.deepEqual(routeOf(path), { page: "missing" });
 });
 
@@ -131,6 +140,24 @@ test("what is beside a thread has an address, and details are there if there is 
   try {
     assert.deepEqual(routeOf("/chats/a/turns/2"), { page: "chat", id: "a", beside: { kind: "details", turn: 2 } });
     assert.deepEqual(routeOf("/runs/a/turns/2"), { page: "run", id: "a", beside: { kind: "details", turn: 2 } });
+    const beside = { kind: "chat", chat: "c d" };
+    assert.deepEqual(routeOf(besidePath("a b", beside)), { page: "chat", id: "a b", beside });
+    assert.deepEqual(routeOf("/chats/a/beside/a"), { page: "chat", id: "a" }); // of itself there is no other one
+  } finally {
+    media.matches = false;
+  }
+  assert.deepEqual(routeOf("/chats/a/beside/b"), { page: "chat", id: "a" });
+});
+
+test("the chat that is beside the open one is read too", async () => {
+  chats = [chat("a"), chat("beside", { turns: 2 }), chat("unread", { turns: 2 })];
+  media.matches = true;
+  try {
+    await begin();
+    go("/chats/a/beside/beside");
+    assert.deepEqual(chats.map(isUnread), [false, false, true]);
+    go("/");
+    assert.deepEqual(chats.map(isUnread), [false, false, true]);
   } finally {
     media.matches = false;
   }

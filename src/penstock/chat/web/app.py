@@ -37,6 +37,7 @@ TURN = re.compile(r"[1-9][0-9]{0,8}")
 IDS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "browser": (ID, str),
     "chat": (ID, str),
+    "other": (ID, str),
     "run": (ID, str),
     "attachment": (ID, str),
     "share": (ID, str),

@@ -297,6 +297,7 @@ def private_paths(addresses: Iterable[Address]) -> re.Pattern[str]:
 PAGES = (
     "/",
     "/chats/{chat}",
+    "/chats/{chat}/beside/{other}",
     "/chats/{chat}/changes",
     "/chats/{chat}/files",
     "/chats/{chat}/turns/{turn}",

@@ -3,18 +3,19 @@
 import { html, Icon, useLayoutEffect, useRef } from "./ui.js";
 
 /**
- * `of`: what it shows; with another one, it takes the focus if it does not have it. `actions`: beside the title.
+ * `of`: what it shows; with another one, it takes the focus if it does not have it. `isQuiet`: not from a field in which
+ * somebody may write. `actions`: beside the title.
  *
- * @param {{ of: object, label: string, title: import("preact").ComponentChildren, close: string, onClose: () => void,
+ * @param {{ of: object, label: string, title: import("preact").ComponentChildren, close: string, onClose: () => void, isQuiet?: boolean,
  *   actions?: import("preact").ComponentChildren, children?: import("preact").ComponentChildren }} props  `close`: the
  *   label of the button.
  */
-export function SidePane({ of, label, title, close, onClose, actions, children }) {
+export function SidePane({ of, label, title, close, onClose, isQuiet = false, actions, children }) {
   const root = useRef(/** @type {HTMLElement | null} */ (null));
   const opener = useRef(/** @type {HTMLElement | null} */ (null));
   useLayoutEffect(() => {
     const { activeElement: focused } = document;
-    if (root.current?.contains(focused)) return;
+    if (root.current?.contains(focused) || (isQuiet && focused?.matches("textarea, input"))) return;
     if (focused instanceof HTMLElement && focused !== document.body) opener.current = focused;
     root.current?.focus();
   }, [of]);

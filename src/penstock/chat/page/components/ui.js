@@ -331,16 +331,22 @@ export const FINGER = window.matchMedia("(hover: none) and (pointer: coarse)");
 /** @returns {HTMLTextAreaElement | null} */
 export const composerField = () => document.querySelector(".composer textarea");
 
+/** Whether an element, by default the one with the focus, is in the thread of a chat that is beside the open one. */
+export const isInThreadBeside = (/** @type {Element | null} */ element = document.activeElement) =>
+  Boolean(element?.closest(".has-chat > .side-pane"));
+
 /**
- * Move a focus whose control is gone to the composer, or to `scroller` where a keyboard would come up.
+ * Move a focus whose control is gone to the composer; to `scroller` where a keyboard would come up, or beside the open
+ * chat, where there is no composer.
  *
  * @param {{ current: HTMLElement | null }} scroller
  */
-export function useKeptFocus(scroller) {
+export function useKeptFocus(scroller, isBeside = false) {
   const last = useRef(/** @type {Node | null} */ (null));
   useLayoutEffect(() => {
     const note = (/** @type {FocusEvent} */ event) => {
-      last.current = /** @type {Node} */ (event.target);
+      const focused = /** @type {Element} */ (event.target);
+      last.current = isInThreadBeside(focused) === isBeside ? focused : null;
     };
     document.addEventListener("focusin", note);
     return () => document.removeEventListener("focusin", note);
@@ -348,7 +354,7 @@ export function useKeptFocus(scroller) {
   useLayoutEffect(() => {
     if (!last.current || last.current.isConnected || document.activeElement !== document.body) return;
     last.current = null;
-    const target = (FINGER.matches ? null : composerField()) ?? scroller.current;
+    const target = (isBeside || FINGER.matches ? null : composerField()) ?? scroller.current;
     target?.focus({ preventScroll: true });
   });
 }

@@ -79,9 +79,14 @@ export class Outbox {
     this.#watchers.set(chat, watcher);
   }
 
-  /** @param {string} chat */
-  unwatch(chat) {
-    this.#watchers.delete(chat);
+  /**
+   * End a `watch`; nothing changes if another watcher has its place.
+   *
+   * @param {string} chat
+   * @param {Watcher} watcher
+   */
+  unwatch(chat, watcher) {
+    if (this.#watchers.get(chat) === watcher) this.#watchers.delete(chat);
   }
 
   /**

@@ -7,7 +7,8 @@ import { offerOf } from "./machines.js";
 import { endSelecting, select, selected } from "./selection.js";
 import { filesName, uploadAll } from "./attachments.js";
 import { loadChoices, putChat, removeChat } from "./chats.js";
-import { chatPath, go } from "./router.js";
+import { openBeside } from "./beside.js";
+import { chatPath, go, WIDE } from "./router.js";
 import { readObject, write, writeObject } from "./storage.js";
 import { attempt, closeDialog, openDialog, state } from "./store.js";
 import { notKeptText } from "../text/copy.js";
@@ -53,7 +54,8 @@ export async function startChat(chat, text, items = [], also = "") {
 }
 
 /**
- * Ask another agent the same as a chat that was made just now, in a tree of its own: another version of its message.
+ * Ask another agent the same as a chat that was made just now, in a tree of its own: another version of its message. Both are
+ * shown side by side, if there is room for it and the person is still there.
  *
  * @param {Api.ChatView} chat
  * @param {string} agent
@@ -64,6 +66,8 @@ async function askAlso(chat, agent, text, files) {
   const turn = files.length ? await api.prompt(chat.id, text, newKey(), undefined, files) : FIRST_TURN;
   const { chat: other } = await api.branch(chat.id, turn, newKey(), { agent, send: true, tree: true });
   putChat(other);
+  const { page, id, beside } = state.route;
+  if (WIDE.matches && page === "chat" && id === chat.id && !beside) openBeside(id, { kind: "chat", chat: other.id });
 }
 
 /** @type {{ chat: string, id: string } | null} The chat that was asked for last, if no answer came: it may be there. */

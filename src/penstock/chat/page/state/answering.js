@@ -1,5 +1,6 @@
 // Answers to the questions of agents: how they are given, and by which keys.
 
+import { isInThreadBeside } from "../components/ui.js";
 import { api, statusOf } from "../net/api.js";
 import { LATE_ANSWER } from "../text/copy.js";
 
@@ -18,14 +19,15 @@ export function noteShown() {
 export const isShown = (id) => Boolean(document.querySelector(`[data-hint="${CSS.escape(id)}"]`));
 
 /**
- * Choose the answer with this number, if there is a question that could be seen.
+ * Choose the answer with this number, if there is a question that could be seen: of two chats side by side, in the one that
+ * has the focus.
  *
  * @param {number} number
  */
 export function chooseAnswer(number) {
   if (performance.now() - shownAt < EARLY_MS) return;
   /** @type {NodeListOf<HTMLElement>} */
-  const buttons = document.querySelectorAll(".hint .options button");
+  const buttons = document.querySelectorAll(`${isInThreadBeside() ? ".side-pane" : "main"} .hint .options button`);
   buttons[number - 1]?.click();
 }
 

@@ -1,4 +1,5 @@
-// What is open beside the thread, by the address: the changes of a turn or of the chat, the details of a turn, or files.
+// What is open beside the thread, by the address: the changes of a turn or of the chat, the details of a turn, files, or
+// the thread of another chat.
 
 import { KEEP } from "../components/scroll.js";
 import { chatPath, detailsPath, go, routeOf, runPath } from "./router.js";
@@ -6,10 +7,11 @@ import { set, state } from "./store.js";
 
 /**
  * @typedef {object} Beside
- * @property {"changes" | "details" | "files"} kind
+ * @property {"changes" | "details" | "files" | "chat"} kind
  * @property {number} [turn]  The one that it is of; changes without one are those of the whole chat.
  * @property {string} [path]  The file that is shown; "" if none was chosen yet.
  * @property {number} [line]  The line of the file that is meant; 0 if none is.
+ * @property {string} [chat]  The chat whose thread it is.
  */
 
 /**
@@ -18,7 +20,8 @@ import { set, state } from "./store.js";
  * @param {string} id
  * @param {Beside} beside
  */
-export function besidePath(id, { kind, turn, path, line }) {
+export function besidePath(id, { kind, turn, path, line, chat }) {
+  if (kind === "chat") return `${chatPath(id)}/beside/${encodeURIComponent(chat ?? "")}`;
   if (kind === "details") return detailsPath(id, turn ?? 0);
   if (kind === "changes") return turn ? `${detailsPath(id, turn)}/changes` : `${chatPath(id)}/changes`;
   const query = new URLSearchParams({ ...(path && { path }), ...(line && { line: String(line) }) }).toString();

@@ -23,6 +23,8 @@ export class ChatSession {
   connection = "connecting";
   /** The connection has been lost for so long that a person is informed. */
   isLate = false;
+  /** Name by which what is announced of it begins, if another chat is announced too. */
+  speaker = "";
   #stream;
   #onChange;
   /** @type {Timer} */
@@ -39,7 +41,7 @@ export class ChatSession {
     this.id = id;
     this.#onChange = onChange;
     this.chat = { ...EMPTY, unsent: outbox.of(id) };
-    outbox.watch(id, (frame) => this.#messageChanged(frame));
+    outbox.watch(id, this.#messageChanged);
     this.#stream = new ChatStream(name, {
       onFrame: (frame) => this.#received(frame),
       onState: (state) => this.#connectionChanged(state),
@@ -49,7 +51,7 @@ export class ChatSession {
   close() {
     this.#isClosed = true;
     clearTimeout(this.#lateTimer);
-    outbox.unwatch(this.id);
+    outbox.unwatch(this.id, this.#messageChanged);
     this.#stream.close();
   }
 
@@ -70,11 +72,10 @@ export class ChatSession {
     if (firstTurn(this.chat) === before) this.#apply({ type: "local_earlier", turns, earlier });
   }
 
-  /** @param {LocalFrame} frame */
-  #messageChanged(frame) {
+  #messageChanged = (/** @type {LocalFrame} */ frame) => {
     this.#apply(frame);
-    if (frame.type === "local_failed") announceNow(`Your message was not sent. ${frame.why}`);
-  }
+    if (frame.type === "local_failed") announceNow(this.#said(`Your message was not sent. ${frame.why}`));
+  };
 
   /**
    * @param {Frame} frame
@@ -129,10 +130,10 @@ export class ChatSession {
   #announce(frame) {
     if (frame.type === "streaming") {
       const { question } = frame;
-      if (question) announceNow(`${questionTitle(question.ask)}: ${oneLine(question.text)}`);
-      else announceStatus(oneLine(frame.status));
-    } else if (frame.type === "thinking") announceStatus(THINKING);
-    else if (frame.type === "final_message_start") announceStatus("Writing the reply…");
+      if (question) announceNow(this.#said(`${questionTitle(question.ask)}: ${oneLine(question.text)}`));
+      else announceStatus(this.#said(oneLine(frame.status)));
+    } else if (frame.type === "thinking") announceStatus(this.#said(THINKING));
+    else if (frame.type === "final_message_start") announceStatus(this.#said("Writing the reply…"));
     else if (frame.type === "completed") this.#announceEnd(frame);
   }
 
@@ -140,9 +141,14 @@ export class ChatSession {
   #announceEnd(frame) {
     const turn = this.chat.turns.find((it) => it.turn === frame.turn);
     const outcome = outcomeText({ ...turn, ...frame });
-    if (outcome) announceNow(outcome);
+    if (outcome) announceNow(this.#said(outcome));
     const text = readable(frame.message ?? "");
-    if (text) announce(`The agent replied: ${text}`);
+    if (text) announce(this.#said(`The agent replied: ${text}`));
+  }
+
+  /** @param {string} text */
+  #said(text) {
+    return this.speaker ? `${this.speaker}: ${text}` : text;
   }
 }
 

@@ -8,7 +8,7 @@ import { EMPTY, openQuestion, running } from "./reducer.js";
 import { chatOf, set, state, threadChanged } from "./store.js";
 import { markSeen, markThreadSeen } from "./unread.js";
 
-const CHAT_PATH = /^\/chats\/([^/]+)(?:\/turns\/(\d+))?(?:\/(changes|files))?\/?$/;
+const CHAT_PATH = /^\/chats\/([^/]+)(?:\/turns\/(\d+))?(?:\/(changes|files)|\/beside\/([^/]+))?\/?$/;
 const RUN_PATH = /^\/runs\/([^/]+)(?:\/turns\/(\d+))?\/?$/;
 const REFRESH_MS = 150; // the list of chats is written a little later than the thread
 
@@ -16,7 +16,8 @@ const REFRESH_MS = 150; // the list of chats is written a little later than the 
 export const WIDE = window.matchMedia("(min-width: 1200px)");
 
 /**
- * The route of an address. Where there is no room beside the thread, details are a page of their own.
+ * The route of an address. Where there is no room beside the thread, details are a page of their own, and of two chats only
+ * the first one is shown.
  *
  * @param {string} address  With its query, if it has one.
  * @returns {import("./store.js").Route}
@@ -30,6 +31,9 @@ export function routeOf(address) {
   const [id, turn] = [decodeURIComponent(found[1]), Number(found[2] ?? 0)];
   const page = chat ? "chat" : "run";
   const kind = chat?.[3];
+  const other = chat?.[4] && decodeURIComponent(chat[4]);
+  if (other && turn) return { page: "missing" };
+  if (other && other !== id && WIDE.matches) return { page, id, beside: { kind: "chat", chat: other } };
   if (kind === "changes") return { page, id, beside: { kind, turn } };
   if (kind === "files") return turn ? { page: "missing" } : { page, id, beside: { kind, ...fileOf(query) } };
   if (!turn) return { page, id };
@@ -101,8 +105,12 @@ async function openChat(id) {
   else set({ session: { id, chat: EMPTY, connection: "missing", close() {} } });
 }
 
-/** @param {string} id */
-function startSession(id) {
+/**
+ * Follow a chat; `draw` is called whenever it changes.
+ *
+ * @param {string} id
+ */
+export function startSession(id, draw = threadChanged) {
   /** @type {string | null} */
   let before = null;
   const session = new ChatSession(id, () => {
@@ -117,7 +125,7 @@ function startSession(id) {
     if (before !== now) markThreadSeen(id, chat);
     if (before !== null && before !== now && !isListFollowed()) setTimeout(refresh, REFRESH_MS);
     before = now;
-    threadChanged();
+    draw();
   });
   return session;
 }

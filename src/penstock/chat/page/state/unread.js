@@ -20,11 +20,13 @@ let sent = {};
 let written = "";
 let isSending = false;
 
-/** Note that the chat which is open was read, and send what waits. */
+/** Note that the chats which are open were read, and send what waits. */
 export function markSeen() {
   takeOver();
-  const open = chatOf(document.hidden ? undefined : state.route.id);
-  if (open?.state === "idle") note(open.id, open.turns);
+  for (const id of document.hidden ? [] : [state.route.id, state.route.beside?.chat]) {
+    const open = chatOf(id);
+    if (open?.state === "idle") note(open.id, open.turns);
+  }
   for (const { id, read } of state.chats ?? []) if (read >= sent[id]) delete sent[id];
   send();
 }
@@ -58,7 +60,8 @@ export function listenForSeen() {
  * @param {Api.ChatView} chat
  */
 export function isUnread(chat) {
-  const isRead = chat.id === state.route.id && !document.hidden;
+  const { id, beside } = state.route;
+  const isRead = (chat.id === id || chat.id === beside?.chat) && !document.hidden;
   return !isRead && chat.state === "idle" && chat.turns > readOf(chat.id, chat);
 }
 

@@ -202,5 +202,6 @@ export function answerPlaceholder({ options, free_text: isFree }) {
 
 export const LATE_ANSWER =
   "The question was already answered, in another tab or by somebody else. Your answer was not sent.";
+export const FILES_FOR_BOTH = "Files go to one chat only. Turn off Both, or take the files out of the message.";
 export const EARLY_TEXT =
   "The agent asked this while you were writing. Press Enter again to give your text as the answer, or choose above.";

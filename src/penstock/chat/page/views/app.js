@@ -56,7 +56,7 @@ export function App() {
   const { page, id, beside } = app.route;
   return html`
     <a class="skip" href="#main" onClick=${skipToConversation}>Skip to the conversation</a>
-    <div class=${`shell ${app.drawer ? "drawer-open" : ""} ${beside ? "has-pane" : ""}`}>
+    <div class=${`shell ${app.drawer ? "drawer-open" : ""} ${beside ? `has-pane has-${beside.kind}` : ""}`}>
       <${ListedChats} app=${app} />
       <div class="veil" onClick=${() => set({ drawer: false })}></div>
       <main id="main" tabindex="-1" inert=${app.drawer}>

@@ -7,6 +7,7 @@ import {
   composerField,
   html,
   Icon,
+  isInThreadBeside,
   Menu,
   Status,
   useAsync,
@@ -14,7 +15,6 @@ import {
   useKeptFocus,
   useLayoutEffect,
   useRef,
-  useSeconds,
   useState,
   withValue,
   Wrong,
@@ -38,13 +38,12 @@ import {
   waits,
   wholeOf,
 } from "../state/reducer.js";
-import { isUndecided, setNotifying } from "../state/notifications.js";
 import { areSeveral, decidesAbout, isReader, otherPerson } from "../state/people.js";
 import { chatPath } from "../state/router.js";
 import { agentOf, attempt, chatOf, machineOf, openDialog, state, useThread } from "../state/store.js";
 import { answerOf, optionOf } from "../text/answers.js";
-import { answerPlaceholder, connectionText, EARLY_TEXT } from "../text/copy.js";
-import { base, day, oneLine, plural } from "../text/format.js";
+import { answerPlaceholder, connectionText, EARLY_TEXT, FILES_FOR_BOTH } from "../text/copy.js";
+import { base, day, oneLine } from "../text/format.js";
 import { levelFor, levelOf } from "../text/permissions.js";
 import { versionsOf } from "../text/versions.js";
 import { Composer } from "./composer.js";
@@ -54,6 +53,9 @@ import { Permission } from "./permission.js";
 import { Missing } from "./status-pages.js";
 import { loadQuestion, TurnView, Unsent } from "./turn.js";
 
+const Both = lazy(async () => (await import("./side-by-side.js")).Both, { isBeside: true });
+const HeldTurns = lazy(async () => (await import("./banners.js")).HeldTurns, { isBeside: true });
+const OfferNotifications = lazy(async () => (await import("./banners.js")).OfferNotifications, { isBeside: true });
 const Origin = lazy(async () => (await import("./origin.js")).Origin, { isBeside: true });
 
 /** @import { Turn, Unsent as UnsentMessage } from "../state/reducer.js" */
@@ -62,11 +64,12 @@ const Origin = lazy(async () => (await import("./origin.js")).Origin, { isBeside
 const NEAR_TURNS = 8; // the newest, whose layout is kept: one that is put off changes the height for a short time
 /** @type {Turn[]} */
 const NOBODY_WAITS = [];
-const LONG_S = 30; // a turn that takes longer is not waited for
+/** @type {import("../text/versions.js").Version[]} */
+const NO_VERSIONS = [];
 const EARLIER_MARGIN = "400px 0px 0px"; // so far above what is seen, earlier turns are loaded
 
 /** @type {Record<string, [string, string]>} */
-const GONE = {
+export const GONE = {
   deleted: ["This chat was deleted", "What was said in it is gone."],
   missing: ["There is no such chat", "It was deleted, or the address is not quite right."],
 };
@@ -224,27 +227,43 @@ function HeadFacts({ chat }) {
   return html`<p><bdi>${oneLine(chat.agent)}</bdi>${model}${directory}${home}${level}${seen}</p>`;
 }
 
-/** @param {{ session: ChatSession, chat: Api.ChatView | undefined, about: Api.About }} props */
-function Thread({ session, chat, about }) {
+/**
+ * `isBeside`: it is beside the open chat, whose composer is the only one.
+ *
+ * @param {{ session: ChatSession, chat: Api.ChatView | undefined, about: Api.About, isBeside?: boolean }} props
+ */
+export function Thread({ session, chat, about, isBeside = false }) {
   const { chat: thread } = session;
   const [isPinned, setPinned] = useState(true);
   const [given, setGiven] = useState(/** @type {import("./composer.js").Given | null} */ (null));
   const scroller = useRef(/** @type {HTMLElement | null} */ (null));
   const content = useRef(/** @type {HTMLElement | null} */ (null));
-  const [pin, place] = useStickToEnd(session.id, scroller, content, setPinned);
+  const [pin, place] = useStickToEnd(session.id, scroller, content, setPinned, isBeside);
   useReturn(session, place, pin);
-  useKeptFocus(scroller);
+  useKeptFocus(scroller, isBeside);
 
   const runningTurn = running(thread);
   const question = openQuestion(thread);
   useEffect(() => {
     if (runningTurn) loadQuestion().catch(() => {}); // it may ask soon
   }, [runningTurn?.turn]);
+  const other = chatOf(isBeside ? undefined : state.route.beside?.chat)?.id ?? "";
+  const [isBothOn, setBothOn] = useState(false);
+  useLayoutEffect(() => setBothOn(false), [other]);
+  const isBoth = isBothOn && other !== "" && !question; // a text that answers a question is for the chat that asks
   const stop = () => runningTurn && outbox.stop(session.id, runningTurn.turn);
   const send = (/** @type {string} */ text, /** @type {Api.AttachedFile[]} */ files = []) => {
     pin();
     outbox.send(session.id, newKey(), text, undefined, files);
     return true;
+  };
+  const sendToBoth = (/** @type {string} */ text, /** @type {Api.AttachedFile[]} */ files = []) => {
+    if (files.length) {
+      setNote(FILES_FOR_BOTH);
+      return false;
+    }
+    outbox.send(other, newKey(), text);
+    return send(text);
   };
   const sendNow = (/** @type {string} */ text, /** @type {Api.AttachedFile[]} */ files) => {
     pin();
@@ -256,41 +275,45 @@ function Thread({ session, chat, about }) {
     outbox.send(session.id, newKey(), text, { steers: runningTurn?.turn });
     return true;
   };
-  const [note, setNote, accept] = useAnswer(session, question, send);
+  const [note, setNote, accept] = useAnswer(session, question, isBoth ? sendToBoth : send);
   const edit = (/** @type {string} */ text, /** @type {Api.AttachedFile[]} */ files = []) => setGiven({ text, files });
   const takeBack = useTakeBack(session, edit);
   const agent = oneLine(chat?.agent) || "the agent";
   const heldTurns = held(thread);
   const isEmpty = thread.turns.every(isTakenBack) && !thread.unsent.length;
+  const byComposer = isBeside ? {} : { onEdit: edit, onSend: send, onTakeBack: takeBack };
 
   return html`
-    <div class="thread" ref=${scroller} tabindex="0" role="region" aria-label="Conversation" data-ready=${thread.known}>
+    <div class="thread" ref=${scroller} tabindex="0" role="region" aria-label=${isBeside ? `Conversation with ${agent}` : "Conversation"} data-ready=${thread.known}>
       <div class="column" ref=${content}>
         ${thread.earlier && html`<${Earlier} session=${session} scroller=${scroller} />`}
         ${
           (chat?.origin || chat?.continues) &&
+          !isBeside &&
           !thread.earlier &&
           thread.known &&
           html`<${Origin} key=${chat.id} chat=${chat} />`
         }
         ${!thread.known && !thread.unsent.length && html`<${Status} loading>Loading…<//>`}
         ${thread.known && isEmpty && html`<${Empty} agent=${agent} chat=${chat} />`}
-        ${turnsOf(session, chat, { question, onEdit: edit, onSend: send, onTakeBack: takeBack, onLate: setNote })}
-        ${thread.unsent.map((message) => unsentMessage(session, message, edit))}
+        ${turnsOf(session, chat, { question, isBeside, onLate: setNote, ...byComposer })}
+        ${thread.unsent.map((message) => unsentMessage(session, message, isBeside ? undefined : edit))}
       </div>
     </div>
     <div class="foot">
       ${!isPinned && html`<${Latest} onClick=${pin} />`}
-      ${session.isLate && html`<${ConnectionLost} attempts=${session.attempts} reason=${session.reason} />`}
-      ${!session.isLate && thread.unkept && html`<${Unkept} store=${thread.unkept} />`}
+      ${!isBeside && session.isLate && html`<${ConnectionLost} attempts=${session.attempts} reason=${session.reason} />`}
+      ${!isBeside && !session.isLate && thread.unkept && html`<${Unkept} store=${thread.unkept} />`}
       ${!session.isLate && chat?.is_away && html`<${MachineAway} name=${machineOf(chat)} />`}
       ${runningTurn && runningTurn.turn === thread.stopping?.turn && html`<${StopWaits} stopping=${thread.stopping} />`}
-      ${heldTurns.length > 0 && html`<${HeldTurns} id=${session.id} turns=${heldTurns} onTakeBack=${takeBack} />`}
-      ${runningTurn && html`<${OfferNotifications} key=${runningTurn.turn} since=${runningTurn.began_at} />`}
+      ${heldTurns.length > 0 && html`<${HeldTurns} id=${session.id} turns=${heldTurns} onTakeBack=${byComposer.onTakeBack} />`}
+      ${!isBeside && runningTurn && html`<${OfferNotifications} key=${runningTurn.turn} since=${runningTurn.began_at} />`}
       ${
-        isReader()
-          ? html`<p class="banner reading">You can read this chat.</p>`
-          : html`<${Composer}
+        isBeside
+          ? html`${runningTurn && !isReader() && html`<button type="button" class="button" onClick=${stop}>Stop</button>`}<${Wrong}>${note}<//>`
+          : isReader()
+            ? html`<p class="banner reading">You can read this chat.</p>`
+            : html`<${Composer}
         draft=${session.id}
         label=${`Message to ${agent}`}
         placeholder=${placeholder(question, agent, heldTurns.length)}
@@ -298,13 +321,14 @@ function Thread({ session, chat, about }) {
         chat=${session.id}
         maxFileBytes=${about.max_attachment_bytes}
         onSend=${accept}
-        onSendNow=${sendNow}
-        onSteer=${runningTurn?.steerable ? steer : null}
+        onSendNow=${isBoth ? undefined : sendNow}
+        onSteer=${runningTurn?.steerable && !isBoth ? steer : null}
         onStop=${runningTurn ? stop : null}
         text=${given}
       >
         <div class="chips">
           ${chat && html`<${Permission} chat=${chat} />`}
+          ${other && html`<${Both} id=${other} isOn=${isBoth} isDisabled=${question !== null} onChange=${setBothOn} />`}
           <${ContextLeft} chat=${session.id} turns=${thread.turns} />
         </div>
         <${Wrong}>${note}<//>
@@ -319,10 +343,10 @@ function Thread({ session, chat, about }) {
  *
  * @param {ChatSession} session
  * @param {Api.ChatView | undefined} chat
- * @param {{ question: OpenQuestion | null, onEdit: (text: string, files?: Api.AttachedFile[]) => void, onSend: (text: string) => boolean,
- *   onTakeBack: (turn: Turn) => Promise<void>, onLate: (text: string) => void }} shared
+ * @param {{ question: OpenQuestion | null, isBeside: boolean, onEdit?: (text: string, files?: Api.AttachedFile[]) => void,
+ *   onSend?: (text: string) => boolean, onTakeBack?: (turn: Turn) => Promise<void>, onLate: (text: string) => void }} shared
  */
-function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
+function turnsOf({ id, chat: thread }, chat, { question, isBeside, ...handlers }) {
   const turns = thread.turns.filter((turn) => !isTakenBack(turn) && wholeOf(turn) === undefined);
   const last = turns.length - 1;
   const agent = chat && agentOf(chat.agent);
@@ -343,7 +367,7 @@ function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
       stops=${turn.state === "queued" ? runs?.turn : undefined}
       steers=${turn.state === "queued" && Boolean(runs?.steerable)}
       parts=${partsOf(thread, turn)}
-      versions=${versionsOf(state.chats, id, turn.turn)}
+      versions=${isBeside ? NO_VERSIONS : versionsOf(state.chats, id, turn.turn)}
       away=${away}
       isUnkept=${thread.unkept !== null}
       isLast=${i === last}
@@ -360,14 +384,16 @@ function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
 /**
  * @param {ChatSession} session
  * @param {UnsentMessage} message
- * @param {(text: string, files?: Api.AttachedFile[]) => void} edit
+ * @param {(text: string, files?: Api.AttachedFile[]) => void} [edit]
  */
 function unsentMessage({ id }, message, edit) {
   const retry = () => outbox.send(id, message.key, message.text, undefined, message.attachments);
-  const takeBack = () => {
-    outbox.drop(message.key);
-    edit(message.text, message.attachments);
-  };
+  const takeBack =
+    edit &&
+    (() => {
+      outbox.drop(message.key);
+      edit(message.text, message.attachments);
+    });
   return html`<${Unsent} key=${message.key} chat=${id} message=${message} onRetry=${retry} onEdit=${takeBack} />`;
 }
 
@@ -395,16 +421,21 @@ function useReturn(session, place, pin) {
  * @param {{ current: HTMLElement | null }} scroller
  * @param {{ current: HTMLElement | null }} content
  * @param {(isPinned: boolean) => void} onChange
+ * @param {boolean} [isBeside]  It is beside the open chat: only keys there are meant for it.
  * @returns {[() => void, import("../components/scroll.js").Place | null]}
  */
-export function useStickToEnd(id, scroller, content, onChange) {
+export function useStickToEnd(id, scroller, content, onChange, isBeside = false) {
   const name = placeName(id);
   const [place, setPlace] = useState(() => placeOf(readTabObject(name)));
   const stick = useRef(/** @type {StickToEnd | null} */ (null));
   const pin = () => stick.current?.pin();
   const keep = () => stick.current?.keep();
-  const step = (/** @type {Event} */ event) => stick.current?.step(/** @type {CustomEvent<-1 | 1>} */ (event).detail);
+  const step = (/** @type {Event} */ event) => {
+    const { detail } = /** @type {CustomEvent<-1 | 1>} */ (event);
+    if (isInThreadBeside() === isBeside) stick.current?.step(detail);
+  };
   const moveTo = (/** @type {Event} */ event) => {
+    if (isBeside) return;
     const wanted = placeOf(/** @type {CustomEvent} */ (event).detail);
     if (wanted) stick.current?.goTo(wanted);
     setPlace(wanted);
@@ -473,41 +504,6 @@ function useTakeBack({ id, chat: { turns } }, edit) {
 function StopWaits({ stopping: { why } }) {
   if (why) return html`<p class="banner" role="alert">The turn was not stopped. <${Coded} text=${why} /></p>`;
   return html`<p class="banner" role="status">The turn is stopped once the server can be reached.</p>`;
-}
-
-/**
- * What a stop holds back, and how it goes on.
- *
- * @param {{ id: string, turns: Turn[], onTakeBack: (...turns: Turn[]) => Promise<void> }} props
- */
-function HeldTurns({ id, turns, onTakeBack }) {
-  const [isBusy, error, run] = useAsync();
-  const send = () => run(() => api.release(id));
-  const takeBack = () => run(() => onTakeBack(...turns));
-  return html`<div class="banner held" role="group" aria-label="Messages that wait">
-    <p role="status">${plural(turns.length, "message waits", "messages wait")}</p>
-    <button type="button" class="button" disabled=${isBusy} onClick=${send}>Send</button>
-    <button type="button" class="button" disabled=${isBusy} onClick=${takeBack}>Take back</button>
-    <${Wrong}>${error}<//>
-  </div>`;
-}
-
-/**
- * Offers to call the person, once a turn takes long. It is asked until somebody decides.
- *
- * @param {{ since: number | null | undefined }} props
- */
-function OfferNotifications({ since }) {
-  const isLong = useSeconds(since) >= LONG_S;
-  const [isBusy, error, run] = useAsync();
-  if (!isLong || !isUndecided()) return null;
-  const decide = (/** @type {boolean} */ isOn) => () => run(() => setNotifying(isOn));
-  return html`<div class="banner offer" role="group" aria-label="Notifications">
-    <p role="status">This takes a while. Get a notification when it asks or ends?</p>
-    <button type="button" class="button" disabled=${isBusy} onClick=${decide(true)}>Notify me</button>
-    <button type="button" class="button" disabled=${isBusy} onClick=${decide(false)}>No</button>
-    <${Wrong}>${error}<//>
-  </div>`;
 }
 
 /**

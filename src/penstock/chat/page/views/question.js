@@ -14,10 +14,12 @@ const NUMBERED = 9; // answers that a key chooses
 
 /**
  * `isEnded`: the turn ended with the question, which then is in its message already; the answer begins the next.
+ * `hasField`: there is a field for an answer in words.
  *
- * @param {{ chat: string, question: Api.OpenQuestion, isEnded: boolean, onLate: (text: string) => void }} props
+ * @param {{ chat: string, question: Api.OpenQuestion, isEnded: boolean, hasField: boolean,
+ *   onLate: (text: string) => void }} props
  */
-export function Question({ chat, question, isEnded, onLate }) {
+export function Question({ chat, question, isEnded, hasField, onLate }) {
   const [given, setGiven] = useState("");
   const [isBusy, error, run] = useAsync();
   useLayoutEffect(noteShown, [question.id]);
@@ -39,14 +41,15 @@ export function Question({ chat, question, isEnded, onLate }) {
       isPressed=${given === option.id}
       onClick=${() => answer(option)}
     />`;
-  return html`<section class="hint" aria-label="The agent asks" data-hint=${question.id}>
+  const label = hasField ? "The agent asks" : `${oneLine(chatOf(chat)?.agent)} asks`; // two at once differ
+  return html`<section class="hint" aria-label=${label} data-hint=${question.id}>
     <h3>${isEnded ? "Your answer" : questionTitle(question.ask)}</h3>
     ${remark && html`<p class="hint-text" dir="auto">${remark}</p>`}
     ${!isEnded && html`<${About} question=${question} directory=${directory} />`}
     ${
       options.length > 0
         ? html`<div class="options" role="group" aria-label="Answers">${options.map(button)}</div>`
-        : html`<p class="side-note">Write your answer below.</p>`
+        : html`<p class="side-note">${hasField ? "Write your answer below." : "Open this chat to write your answer."}</p>`
     }
     ${
       once &&

@@ -15,16 +15,14 @@ import {
   useLayoutEffect,
   useRef,
   useState,
-  withValue,
   Wrong,
 } from "../components/ui.js";
 import { api } from "../net/api.js";
 import { openBeside } from "../state/beside.js";
-import { changeChat, goToTurn } from "../state/actions.js";
 import { movedBy } from "../state/reducer.js";
 import { Prose } from "../markdown/prose.js";
-import { decidesAbout, isReader, otherPerson } from "../state/people.js";
-import { attempt, chatOf, openDialog, useApp } from "../state/store.js";
+import { isReader, otherPerson } from "../state/people.js";
+import { chatOf, openDialog } from "../state/store.js";
 import { ALLOWED_NOW, canGoOn, GO_ON, outcomeText, refusedTexts } from "../text/copy.js";
 import { countsOf, filesChanged, foundMeanwhile, undoneMark } from "../text/diff.js";
 import { count, duration, harmless, money, oneLine, plural } from "../text/format.js";
@@ -37,6 +35,8 @@ import { lazy } from "./lazy.js";
 
 export const loadQuestion = async () => (await import("./question.js")).Question;
 const Question = lazy(loadQuestion, { isBeside: true });
+const EditQueued = lazy(async () => (await import("./edit-queued.js")).EditQueued, { isBeside: true });
+const Versions = lazy(async () => (await import("./versions.js")).Versions, { isBeside: true });
 
 const FOLD_CHARACTERS = 1800; // a prompt longer than that, or with more lines, is folded
 const FOLD_LINES = 18;
@@ -165,7 +165,14 @@ function Answer({
     }
     ${
       question &&
-      html`<${Question} key=${question.id} chat=${chat} question=${question} isEnded=${isDone} onLate=${onLate} />`
+      html`<${Question}
+        key=${question.id}
+        chat=${chat}
+        question=${question}
+        isEnded=${isDone}
+        hasField=${Boolean(onEdit)}
+        onLate=${onLate}
+      />`
     }
     ${outcome && html`<p class="outcome" data-outcome=${turn.outcome}><bdi><${Coded} text=${outcome} /></bdi></p>`}
     ${isDone && turn.refused && html`<${RefusedActions} chat=${chat} turn=${turn} level=${level} resumes=${resumes} />`}
@@ -304,57 +311,10 @@ function Asked(props) {
       <${Time} at=${turn.asked_at} />${turn.prompt !== "" && html`<${Prompt} text=${turn.prompt} />`}
       ${isBranched && html`<${Menu} label=${`More with message ${turn.turn}`} items=${branchItems(chat, turn.turn)} />`}
     </div>
-    <${Versions} chat=${chat} versions=${props.versions} />
+    ${props.versions?.length ? html`<${Versions} chat=${chat} versions=${props.versions} />` : null}
     ${!isQueued && turn.steer?.state === "late" && html`<p class="given-note">It came too late for the turn before</p>`}
     ${queued}
   </div>`;
-}
-
-/**
- * "2/3": which version of the message this chat has, with the ways to the chats of the others.
- *
- * @param {{ chat: string, versions?: Version[] }} props
- */
-function Versions({ chat, versions = [] }) {
-  const at = versions.findIndex((it) => it.chat === chat);
-  if (at < 0) return null;
-  const step = (/** @type {number} */ by, /** @type {string} */ label, /** @type {string} */ icon) => {
-    const to = versions[at + by];
-    return html`<button
-      type="button"
-      class="quiet move"
-      aria-label=${label}
-      title=${label}
-      disabled=${!to}
-      onClick=${() => goToTurn(to.chat, to.turn)}
-    >
-      <${Icon} name=${icon} />
-    </button>`;
-  };
-  const label = `Version ${at + 1} of ${versions.length} of this message`;
-  return html`<div class="versions" role="group" aria-label=${label}>
-    ${step(-1, "Version before", "back")}<span aria-hidden="true">${at + 1}/${versions.length}</span>
-    ${step(1, "Next version", "forward")}<${Keep} chat=${chat} versions=${versions} />
-  </div>`;
-}
-
-/**
- * The choice of one version: the chats of the others are archived, and can be brought back.
- *
- * @param {{ chat: string, versions: Version[] }} props
- */
-function Keep({ chat, versions }) {
-  const { chats } = useApp();
-  const others = (chats ?? []).filter(
-    (it) => it.id !== chat && decidesAbout(it) && versions.some((version) => version.chat === it.id),
-  );
-  if (!others.length || chatOf(chat)?.archived) return null;
-  const isKept = others.every((it) => it.archived);
-  const change = async () => {
-    for (const { id, archived } of others) if (archived === isKept) await changeChat(id, { archived: !isKept });
-  };
-  const label = isKept ? `Unarchive the ${others.length > 1 ? "others" : "other"}` : "Keep this one";
-  return html`<button type="button" class="quiet" onClick=${() => attempt(change)}>${label}</button>`;
 }
 
 /**
@@ -390,7 +350,7 @@ export function Prompt({ text }) {
  *
  * @param {Props & { onEditHere: () => void }} props
  */
-function Queued({ chat, turn, waits, away, queue = [], stops, steers, onTakeBack, onEditHere }) {
+function Queued({ chat, turn, waits, away, queue = [], stops, steers, onEdit, onTakeBack, onEditHere }) {
   const [isBusy, error, run] = useAsync();
   const [isSlow, setSlow] = useState(false);
   const row = useRef(/** @type {HTMLElement | null} */ (null));
@@ -464,7 +424,7 @@ function Queued({ chat, turn, waits, away, queue = [], stops, steers, onTakeBack
         ${stops === undefined ? "Send now" : "Stop and send"}
       </button>`
     }
-    ${place >= 0 && isOwn && html`<button type="button" class="quiet" disabled=${isBusy} onClick=${onEditHere}>Edit</button>`}
+    ${place >= 0 && isOwn && onEdit && html`<button type="button" class="quiet" disabled=${isBusy} onClick=${onEditHere}>Edit</button>`}
     ${
       onTakeBack &&
       html`<button type="button" class="quiet" disabled=${isBusy} onClick=${act(() => onTakeBack(turn))}>Take back</button>`
@@ -474,70 +434,14 @@ function Queued({ chat, turn, waits, away, queue = [], stops, steers, onTakeBack
 }
 
 /**
- * The field in which a message that waits is edited: Ctrl+Enter saves it, Esc leaves it as it was.
- *
- * @param {Props & { onClose: () => void }} props
- */
-function EditQueued({ chat, turn, onEdit, onClose }) {
-  const [text, setText] = useState(turn.prompt);
-  const [isBusy, error, run] = useAsync();
-  const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
-  const seen = useRef(turn.edits ?? 0); // another person may edit it meanwhile: then this text is of an older one
-  const unsaved = useRef("");
-  unsaved.current = text === turn.prompt ? "" : text;
-  useLayoutEffect(() => {
-    field.current?.focus();
-    field.current?.setSelectionRange(text.length, text.length);
-    return () => unsaved.current && onEdit?.(unsaved.current); // the turn began: its text goes to the next message
-  }, []);
-  const close = () => {
-    unsaved.current = "";
-    onClose();
-  };
-  const save = async (/** @type {Event} */ event) => {
-    event.preventDefault();
-    const isKept = await run(async () => {
-      await api.edit(chat, { turn: turn.turn, text, edits: seen.current });
-      return true;
-    });
-    if (isKept) close();
-  };
-  const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
-    if (event.isComposing) return;
-    if (event.key === "Escape") close();
-    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) save(event);
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
-  };
-  return html`<form class="asked editing" onSubmit=${save}>
-    <textarea
-      ref=${field}
-      rows="3"
-      aria-label="Text of the message"
-      value=${text}
-      readonly=${isBusy}
-      dir="auto"
-      onInput=${withValue(setText)}
-      onKeyDown=${onKeyDown}
-    ></textarea>
-    <div class="queued">
-      <button type="button" class="quiet" onClick=${close}>Cancel</button>
-      <button type="submit" class="button" disabled=${isBusy || !text.trim()}>Save</button>
-      <${Wrong}>${error}<//>
-    </div>
-  </form>`;
-}
-
-/**
  * A message that the server does not have yet.
  *
  * @param {{ chat: string, message: UnsentMessage, onRetry: (message: UnsentMessage) => void,
- *   onEdit: (message: UnsentMessage) => void }} props
+ *   onEdit?: (message: UnsentMessage) => void }} props
  */
 export function Unsent({ chat, message, onRetry, onEdit }) {
   const { key, state, text, why, attachments } = message;
-  const edit = html`<button type="button" class="quiet" onClick=${() => onEdit(message)}>Edit</button>`;
+  const edit = onEdit && html`<button type="button" class="quiet" onClick=${() => onEdit(message)}>Edit</button>`;
   const isOnItsWay = state === "sending" || state === "accepted";
   return html`<article class="turn unsent" data-state=${state} data-key=${key} aria-label="Your message">
     <div class="asked">
