@@ -106,7 +106,12 @@ def test_a_stream_counts_its_own() -> None:
 
 @pytest.mark.parametrize(
     ("said", "shown", "is_noted"),
-    [(b"a\xffb", "a\ufffdb", True), (b"a\xef\xbf\xbdb", "a\ufffdb", False), (b"a\0b", "a\0b", False)],
+    [
+        (b"a\xffb", "a\ufffdb", True),
+        (b"a\xef\xbf\xbdb", "a\ufffdb", False),
+        (b"a\xef\xbf\xbd\0b", "a\ufffd\0b", False),
+        (b"a\0b", "a\0b", False),
+    ],
 )
 def test_bytes_that_are_not_text(said: bytes, shown: str, is_noted: bool) -> None:
     """They are shown as U+FFFD, with a warning; a U+FFFD that the agent has printed is its own."""

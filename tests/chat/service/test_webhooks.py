@@ -220,8 +220,7 @@ def test_a_chat_tells_when_it_asks_and_when_its_turn_has_ended(home: Home, recei
         async with home.service(url="http://127.0.0.1:1") as service:
             made = await service.create(agent="peer")
             await service.prompt(made.id, "permission")
-            await until_true(lambda: texts("/asks") == ["peer asks in work"])
-            assert texts("/all") == ["peer asks in work"]
+            await until_true(lambda: texts("/asks") == texts("/all") == ["peer asks in work"])
             (view,), _ = await service.turns(made.id)
             assert view.question is not None
             assert view.question.options
