@@ -96,7 +96,7 @@ def test_a_chat_in_a_worktree_lands(at: Callable[..., Thread], own_server: Calla
 def test_two_agents(at: Callable[..., Thread], own_server: Callable[..., Server]) -> None:
     """Both get the first message in a worktree of their own; one is kept, the other archived, and nothing is lost."""
     server = repository(own_server)
-    thread = at("editing", of=server)
+    thread = at("editing", of=server, viewport={"width": 1280, "height": 800})  # room for both
     page = thread.page
     page.goto(f"{server.url}/")
     page.get_by_role("combobox", name="Agent").select_option("editing")
