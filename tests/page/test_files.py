@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
@@ -108,8 +109,10 @@ def test_a_file_that_is_not_accepted(at: Open) -> None:
 
 
 def test_a_first_message_with_a_picture(server: Server, devices: Callable[..., Device]) -> None:
-    """A file of the first message is uploaded to the chat that the message makes."""
+    """A file of the first message makes the chat together with it, in one request."""
     thread = Thread(devices(), server).enter()
+    sent: list[str] = []
+    thread.page.on("request", lambda it: sent.append(f"{it.method} {it.url}"))
     expect(thread.page.locator(FIELD)).to_be_visible()
     assert give(thread.page, FIELD, "paste", PICTURE)
     expect(thread.page.locator(".drafted li[data-state=ready]")).to_have_count(1)
@@ -119,6 +122,8 @@ def test_a_first_message_with_a_picture(server: Server, devices: Callable[..., D
     thread.composer.press("Enter")
     expect(thread.page.locator(".turn .thumb")).to_have_count(1)
     is_shown(thread.page, ".turn .thumb img")
+    assert f"POST {server.url}/api/chats" in sent
+    assert not any(re.search(r"^POST .*/(attachments|turns)\b", it) for it in sent)
 
 
 def test_text_with_a_picture_is_text(at: Open) -> None:

@@ -76,7 +76,14 @@ reset();
 globalThis.navigator ??= {}; // an older Node has none
 globalThis.requestAnimationFrame = (draw) => setImmediate(draw);
 globalThis.fetch = async (path, { method = "GET", body, headers = {}, signal } = {}) => {
-  const request = { method, path, body: body && JSON.parse(body), headers, hash: location.hash, signal };
+  const request = {
+    method,
+    path,
+    body: typeof body === "string" ? JSON.parse(body) : body,
+    headers,
+    hash: location.hash,
+    signal,
+  };
   requests.push(request);
   const answer = await (answers.get(`${method} ${path.split("?")[0]}`) ?? (() => 404))(request);
   if (answer instanceof Error) throw answer;

@@ -4,12 +4,13 @@ import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
 import { answers, failure, media, requests, reset, settle, timers } from "./browser.mjs";
-import { deleteChat, draftName, startChat } from "../../../src/penstock/chat/page/state/actions.js";
+import { deleteChat, draftName } from "../../../src/penstock/chat/page/state/actions.js";
 import { besidePath, closePane, openBeside, openFileOf } from "../../../src/penstock/chat/page/state/beside.js";
 import { putChat, refresh, removeChat } from "../../../src/penstock/chat/page/state/chats.js";
 import { windowTitle } from "../../../src/penstock/chat/page/state/attention.js";
 import { go, goToNeighbour, routeOf } from "../../../src/penstock/chat/page/state/router.js";
 import { begin, signIn, signOut } from "../../../src/penstock/chat/page/state/session.js";
+import { startChat } from "../../../src/penstock/chat/page/state/start-chat.js";
 import { write } from "../../../src/penstock/chat/page/state/storage.js";
 import { attempt, state } from "../../../src/penstock/chat/page/state/store.js";
 import { isUnread } from "../../../src/penstock/chat/page/state/unread.js";
@@ -283,6 +284,37 @@ test("another agent gets the same first message in a tree of its own; if it cann
   assert.equal(await startChat({ agent: "x", cwd: "/shop", tree: true }, "hello", [], "y"), true);
   await settle();
   assert.match(state.notice, /Y has no level of this kind/);
+});
+
+test("a first message and its files are one request, and if they are large they are uploaded before it", async () => {
+  await begin();
+  await settle();
+  state.workspaces = { roots: [{ path: "/shop", trusted: true }], recent: [] };
+  answers.set("POST /api/chats", ({ body }) => chat(body.id, { used_at: 3 }));
+  const itemOf = (name, text) => ({ key: name, name, size: text.length, file: new File([text], name) });
+  const posts = () => requests.filter(({ method }) => method === "POST");
+  requests.length = 0;
+  await startChat({ agent: "x", cwd: "/shop" }, "look", [itemOf("a.txt", "hello"), itemOf("ü.bin", "é")]);
+  await settle();
+  const files = [
+    { name: "a.txt", content: "aGVsbG8=" },
+    { name: "ü.bin", content: "w6k=" },
+  ];
+  const [{ body }] = posts();
+  assert.deepEqual(body, { agent: "x", cwd: "/shop", text: "look", files, id: body.id });
+  assert.deepEqual(new Set(posts().map(({ path }) => path)), new Set(["/api/chats"]));
+
+  requests.length = 0;
+  await startChat({ agent: "x", cwd: "/shop" }, "", [itemOf("only.txt", "hello")]); // a file needs no words
+  assert.deepEqual([posts()[0].body.text, posts()[0].body.files.length], ["", 1]);
+
+  requests.length = 0;
+  const large = itemOf("large.txt", "x".repeat((2 << 20) + 1));
+  await assert.rejects(startChat({ agent: "x", cwd: "/shop" }, "look", [large])); // here nothing takes the upload
+  const [made, upload] = posts();
+  assert.deepEqual(made.body, { agent: "x", cwd: "/shop", id: made.body.id });
+  assert.match(upload.path, new RegExp(`^/api/chats/${made.body.id}/attachments`));
+  assert.ok(requests.some(({ method, path }) => method === "DELETE" && path === `/api/chats/${made.body.id}`));
 });
 
 test("a directory that is not trusted gets no chat", async () => {

@@ -3,116 +3,20 @@
 import { LATEST, TO_PLACE } from "../components/scroll.js";
 import { api, ApiError, messageOf, newKey, OFFLINE, statusOf } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
-import { offerOf } from "./machines.js";
 import { endSelecting, select, selected } from "./selection.js";
-import { filesName, uploadAll } from "./attachments.js";
+import { filesName } from "./attachments.js";
 import { loadChoices, putChat, removeChat } from "./chats.js";
-import { openBeside } from "./beside.js";
-import { chatPath, go, WIDE } from "./router.js";
+import { chatPath, go } from "./router.js";
 import { readObject, write, writeObject } from "./storage.js";
 import { attempt, closeDialog, openDialog, state } from "./store.js";
 import { notKeptText } from "../text/copy.js";
 
 const NOT_FOUND = 404;
-const CONFLICT = 409;
-const SERVER_ERROR = 500;
-const FIRST_TURN = 1;
 
 export const LAST = "penstock.last"; // what was chosen for the last new chat
 
 export const placeName = (/** @type {string} */ chat) => `penstock.place.${chat}`;
 export const draftName = (/** @type {string} */ chat) => `penstock.draft.${chat}`;
-
-/**
- * Make a chat with its first message, in one step unless files go with it. A directory that is not trusted yet is asked about once, for each machine.
- *
- * @param {Api.NewChat & { cwd: string }} chat
- * @param {string} text
- * @param {import("./attachments.js").Item[]} items  Files of the message.
- * @param {string} also  Another agent that gets the same message, in a chat of its own; "" for none.
- */
-export async function startChat(chat, text, items = [], also = "") {
-  const machine = state.nodes.find((it) => it.name === chat.home);
-  const { roots, recent } = offerOf(state, machine).workspaces;
-  const place = [...roots, ...recent].find((it) => it.path === chat.cwd);
-  if (place && !place.trusted && !(await trust(chat.cwd, chat.home))) return false;
-  const wanted = text && !items.length ? { ...chat, text } : chat;
-  let made;
-  try {
-    made = await create(wanted);
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.code !== "untrusted_directory") throw error;
-    if (!(await trust(chat.cwd, chat.home))) return false;
-    made = await create(wanted);
-  }
-  const files = await withFiles(made.id, items);
-  putChat(made);
-  go(chatPath(made.id));
-  if (also) attempt(() => askAlso(made, also, text, files));
-  else if (files.length) outbox.send(made.id, newKey(), text, undefined, files);
-  return true;
-}
-
-/**
- * Ask another agent the same as a chat that was made just now, in a tree of its own: another version of its message. Both are
- * shown side by side, if there is room for it and the person is still there.
- *
- * @param {Api.ChatView} chat
- * @param {string} agent
- * @param {string} text
- * @param {Api.AttachedFile[]} files  Of the message, which is not sent yet if it has some.
- */
-async function askAlso(chat, agent, text, files) {
-  const turn = files.length ? await api.prompt(chat.id, text, newKey(), undefined, files) : FIRST_TURN;
-  const { chat: other } = await api.branch(chat.id, turn, newKey(), { agent, send: true, tree: true });
-  putChat(other);
-  const { page, id, beside } = state.route;
-  if (WIDE.matches && page === "chat" && id === chat.id && !beside) openBeside(id, { kind: "chat", chat: other.id });
-}
-
-/** @type {{ chat: string, id: string } | null} The chat that was asked for last, if no answer came: it may be there. */
-let unanswered = null;
-
-/**
- * Make a chat: one, even if the answer is lost and the person asks for the same chat again.
- *
- * @param {Api.NewChat} chat
- */
-async function create(chat) {
-  const wanted = JSON.stringify(chat);
-  const id = unanswered?.chat === wanted ? unanswered.id : newKey();
-  const isAgain = unanswered?.id === id;
-  unanswered = { chat: wanted, id };
-  try {
-    const made = await api.create({ ...chat, id }).catch(async (error) => {
-      const isThere = isAgain && statusOf(error) === CONFLICT; // the answer was lost, and not the request
-      const found = isThere && (await api.chat(id).catch(() => null));
-      if (!found) throw error;
-      return found;
-    });
-    unanswered = null;
-    return made;
-  } catch (error) {
-    const status = statusOf(error);
-    if (status !== OFFLINE && (status ?? 0) < SERVER_ERROR) unanswered = null;
-    throw error;
-  }
-}
-
-/**
- * Upload the files of a first message. A chat whose message cannot be sent is not kept.
- *
- * @param {string} chat
- * @param {import("./attachments.js").Item[]} items
- */
-async function withFiles(chat, items) {
-  try {
-    return await uploadAll(chat, items);
-  } catch (error) {
-    await api.remove(chat).catch(() => {});
-    throw error;
-  }
-}
 
 const CONFIRMED = "penstock.confirmed"; // which agents may do what instead of the level that was chosen
 

@@ -161,15 +161,3 @@ function previewOf(file) {
     reader.readAsDataURL(file);
   });
 }
-
-/**
- * Upload the files of a first message to its chat, which was made just now.
- *
- * @param {string} chat
- * @param {Item[]} items
- */
-export async function uploadAll(chat, items) {
-  const attached = [];
-  for (const { file, name } of items) if (file) attached.push(await api.attach(chat, name, file));
-  return attached;
-}

@@ -14,11 +14,12 @@ import {
   Wrong,
 } from "../components/ui.js";
 import { api, messageOf, OFFLINE, statusOf } from "../net/api.js";
-import { confirmLevel, LAST, startChat, trust } from "../state/actions.js";
+import { confirmLevel, LAST, trust } from "../state/actions.js";
 import { keepsLevel } from "../state/branches.js";
 import { freeOf, isReady, machineFor, machinesOf, offerOf } from "../state/machines.js";
 import { effortsOf } from "../state/models.js";
 import { isOwner, isReader } from "../state/people.js";
+import { startChat } from "../state/start-chat.js";
 import { readObject, writeObject } from "../state/storage.js";
 import { openDialog } from "../state/store.js";
 import { notKeptText, sentence } from "../text/copy.js";

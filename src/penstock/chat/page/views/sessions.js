@@ -2,8 +2,9 @@
 
 import { Dialog, html, Status, useAsync, useEffect, useState, withValue, Wrong } from "../components/ui.js";
 import { api, messageOf } from "../net/api.js";
-import { confirmLevel, LAST, startChat } from "../state/actions.js";
+import { confirmLevel, LAST } from "../state/actions.js";
 import { chatPath, go } from "../state/router.js";
+import { startChat } from "../state/start-chat.js";
 import { readObject } from "../state/storage.js";
 import { agentOf, closeDialog } from "../state/store.js";
 import { ago, base, harmless, oneLine } from "../text/format.js";
