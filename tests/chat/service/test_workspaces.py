@@ -118,6 +118,23 @@ def test_trust_is_asked_once_and_kept(place: StoreFile, ground: Ground) -> None:
     asyncio.run(use())
 
 
+def test_trust_that_another_node_has_kept(place: StoreFile, ground: Ground) -> None:
+    """A chat can be begun as soon as the directory is trusted, at whichever node that was done."""
+
+    async def use() -> None:
+        async with await place.open() as log:
+            here, other = (Workspaces([ground.root], log, [], lambda: 7) for _ in range(2))
+            with pytest.raises(UntrustedDirectory):
+                await here.require_now(ground.inside)
+            await other.trust(ground.inside)
+            with pytest.raises(UntrustedDirectory):
+                here.require(ground.inside)
+            assert await here.require_now(ground.inside) == ground.inside
+            assert here.require(ground.inside) == ground.inside
+
+    asyncio.run(use())
+
+
 def test_directories_are_listed(place: StoreFile, ground: Ground) -> None:
     """The roots, then those used, then those trusted, none twice, none outside, and not too many."""
 

@@ -115,7 +115,8 @@ class Places:
         if place is not None:
             return place._replace(model=model or place.model)
         name, chosen = await asyncio.to_thread(self._agents.choose, agent, model)
-        return ChatPlace(self._shared.this_node.home, name, str(self._workspaces.require(path)), chosen)
+        directory = await self._workspaces.require_now(path)
+        return ChatPlace(self._shared.this_node.home, name, str(directory), chosen)
 
     async def trust(self, path: str | os.PathLike[str], home: str | None = None) -> Workspace:
         """Trust a directory: from then on its files may define what agents run.

@@ -89,6 +89,17 @@ class Workspaces:
             raise UntrustedDirectory(str(real))
         return real
 
+    async def require_now(self, path: str | os.PathLike[str] | None) -> Path:
+        """Return the directory as `require`, also if another node was asked to trust it just now.
+
+        Raises:
+            Invalid, OutsideRoots, UntrustedDirectory: as `require`.
+            StoreFailed: the store cannot be read.
+        """
+        if not self.is_trusted(self.find(path)):
+            await self.read_again()
+        return self.require(path)
+
     async def trust(self, path: str | os.PathLike[str]) -> Workspace:
         """Trust this directory from now on.
 
