@@ -19,12 +19,12 @@ from penstock.cli.exit_status import USAGE
 from penstock.cli.serve import server
 from penstock.cli.serve.node_options import store_url
 from penstock.cli.serve.options import ServeOptions, parser
-from penstock.cli.serve.serving import HELD, is_to_end
+from penstock.cli.serve.serving import HELD, HIDDEN, is_to_end
 from penstock.errors import PenstockError
 from penstock.run.locks import take
 
-LOCK, SOCKET = "acp.lock", "acp.sock"
-"""Files of the data directory: the lock of the one hidden server, and its socket."""
+SOCKET = "acp.sock"
+"""Socket of the one hidden server, in the data directory."""
 
 MAX_SOCKET_BYTES = 100
 """Bytes of the longest path of a Unix socket, which every system allows."""
@@ -38,7 +38,7 @@ LOOK_SECONDS = 0.25
 
 def main(data: Path) -> int:
     """Serve the chats of a data directory until nothing needs it, and return the exit status."""
-    fd = os.open(data / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = os.open(data / HIDDEN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if is_to_end(data) or not take(fd):
         return HELD
     path = data / SOCKET

@@ -19,6 +19,9 @@ SERVING, LOCK, NEXT = "serving.json", "serving.lock", "serving.next"
 """Files of the data directory: the note, the lock that the server holds while it runs, and the lock of one that takes
 over from a hidden server."""
 
+HIDDEN = "acp.lock"
+"""File that the process of a hidden server locks until it ends."""
+
 HELD = 75
 """Exit status of a hidden server if another server has the data directory, or is about to."""
 
@@ -66,12 +69,13 @@ def noted(data: Path, serving: Serving) -> Iterator[None]:
 def taking_over(data: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Wait for the end of a hidden server of this data directory; no other one starts while the context lasts.
 
-    It ends when no agent works in it. `waiting` is called if that is not at once.
+    It ends when no agent works in it. Its process is waited for: it has the store for a moment longer than its note, and
+    while it starts it has no note. `waiting` is called if that is not at once.
     """
     fd = os.open(data / NEXT, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         looks = 0
-        while take(fd) and _is_hidden(data):
+        while take(fd) and (_is_hidden(data) or holder(data / HIDDEN) is not None):
             looks += 1
             if looks == round(2 / LOOK_SECONDS):
                 waiting()
