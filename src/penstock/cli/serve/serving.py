@@ -69,8 +69,8 @@ def noted(data: Path, serving: Serving) -> Iterator[None]:
 def taking_over(data: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Wait for the end of a hidden server of this data directory; no other one starts while the context lasts.
 
-    It ends when no agent works in it. Its process is waited for: it has the store for a moment longer than its note, and
-    while it starts it has no note. `waiting` is called if that is not at once.
+    It ends when no agent works in it. Its process is waited for: it has the store longer than its note, and no
+    note while it starts. `waiting` is called if that is not at once.
     """
     fd = os.open(data / NEXT, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
