@@ -137,14 +137,14 @@ class Content:
 
     def _section(self, text: str, pieces: list[Piece]) -> str:
         at, end = min(((at, end) for end in self._opening.ends if (at := text.find(end)) >= 0), default=(len(text), ""))
-        said, rest = text[:at], text[at + len(end) :]
+        inside, rest = text[:at], text[at + len(end) :]
         if end:
             self.where, self._end = ("ended" if self._opening.is_channel else "closed"), end
         else:
-            cut = _unfinished(said, self._opening.ends)
-            said, self._held = said[:cut], said[cut:]
-        if said:
-            pieces.append((self._opening.kind, said))
+            cut = _unfinished(inside, self._opening.ends)
+            inside, self._held = inside[:cut], inside[cut:]
+        if inside:
+            pieces.append((self._opening.kind, inside))
         return rest
 
     def _ended(self, text: str, pieces: list[Piece]) -> str:
