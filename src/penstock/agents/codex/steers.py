@@ -12,35 +12,17 @@ from typing import Any
 
 from penstock.adapter import not_taken
 from penstock.agents._json import as_dict, inner_message, text_of
+from penstock.agents._steers import SentSteers
 from penstock.updates import Notice
 
 
-class Steers:
+class Steers(SentSteers):
     """Messages of one turn that are on their way to the model."""
 
     def __init__(self) -> None:
-        self._pending: dict[str, str] = {}  # texts by id, in their order
-        self._to_send: list[str] = []
+        super().__init__()
         self._asked: dict[int, str] = {}  # ids of messages by those of our requests
-        self._seen: list[Notice] = []  # reported by codex, and not answered so far
-        self._has_begun = False
         self._is_prompted = False  # codex has reported the prompt of the turn
-
-    def add(self, id: str, text: str) -> None:
-        """Add a message."""
-        self._pending[id] = text
-        self._to_send.append(id)
-
-    def begin(self) -> None:
-        """Note that the turn has begun: before that, codex takes no message."""
-        self._has_begun = True
-
-    def to_send(self) -> list[tuple[str, str]]:
-        """Return the messages that can be sent now, each once."""
-        if not self._has_begun:
-            return []
-        ids, self._to_send = self._to_send, []
-        return [(id, self._pending[id]) for id in ids if id in self._pending]
 
     def sent(self, id: str, request: int) -> None:
         """Note the request by which a message is sent."""
@@ -49,7 +31,7 @@ class Steers:
     def answered(self, request: int, error: Any) -> Sequence[Notice]:
         """Read the answer to a request: an error rejects the message."""
         id = self._asked.pop(request, None)
-        if error is None or id is None or self._pending.pop(id, None) is None:
+        if error is None or id is None or self._texts.pop(id, None) is None:
             return ()
         reason = inner_message(text_of(as_dict(error).get("message")) or text_of(error))
         return (not_taken(id, reason or "codex rejected it"),)
@@ -61,18 +43,7 @@ class Steers:
         """
         is_prompt, self._is_prompted = not self._is_prompted, True
         if not id and not is_prompt:
-            id = next((known for known, given in self._pending.items() if given == text), "")
-        if id in self._pending or (is_recorded and id):
-            self._pending.pop(id, None)
+            id = next((known for known, given in self._texts.items() if given == text), "")
+        if id in self._texts or (is_recorded and id):
+            self._texts.pop(id, None)
             self._seen.append(Notice("user", text, steer=id))
-
-    def answering(self) -> Sequence[Notice]:
-        """Return the messages that the model answers from here on."""
-        taken, self._seen = self._seen, []
-        return taken
-
-    def end(self) -> Sequence[Notice]:
-        """Return the messages that were not taken, at the end of the turn."""
-        left = [*(it.steer for it in self._seen if it.steer is not None), *self._pending]
-        self._pending, self._to_send, self._seen = {}, [], []
-        return [not_taken(id, "the turn ended before it") for id in left]

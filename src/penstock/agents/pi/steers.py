@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from penstock.adapter import not_taken
+from penstock.agents._steers import SentSteers
 from penstock.updates import Notice
 
 
@@ -22,32 +23,13 @@ class _Queued(msgspec.Struct):
     id: str | None = None
 
 
-class PiSteers:
+class PiSteers(SentSteers):
     """Messages of one run that were not answered so far."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, str] = {}  # of those that pi has not repeated, by id, in their order
-        self._to_send: list[str] = []
-        self._has_begun = False
+        super().__init__()
         self._queue: list[_Queued] = []
         self._leaving: list[_Queued] = []  # no longer in the queue, and not repeated so far
-        self._seen: list[Notice] = []  # repeated by pi; the model does not answer them yet
-
-    def add(self, id: str, text: str) -> None:
-        """Add a message."""
-        self._texts[id] = text
-        self._to_send.append(id)
-
-    def begin(self) -> None:
-        """Note that pi works: before that, a message would stay in its queue."""
-        self._has_begun = True
-
-    def to_send(self) -> list[tuple[str, str]]:
-        """Return the messages that can be sent now, each once."""
-        if not self._has_begun:
-            return []
-        ids, self._to_send = self._to_send, []
-        return [(id, self._texts[id]) for id in ids]
 
     def queue_changed(self, texts: Sequence[str]) -> None:
         """Read the whole queue. A message leaves it at its beginning, and is added at its end."""
@@ -90,13 +72,7 @@ class PiSteers:
         if found.id is not None:
             self._seen.append(Notice("user", self._texts.pop(found.id, text), steer=found.id))
 
-    def answering(self) -> Sequence[Notice]:
-        """Return the messages that the model answers from here on."""
-        taken, self._seen = self._seen, []
-        return taken
-
     def end(self) -> Sequence[Notice]:
         """Return the messages that were not taken, at the end of the run."""
-        left = [*(it.steer for it in self._seen if it.steer is not None), *self._texts]
-        self._texts, self._to_send, self._queue, self._leaving, self._seen = {}, [], [], [], []
-        return [not_taken(id, "the turn ended before it") for id in left]
+        self._queue, self._leaving = [], []
+        return super().end()
