@@ -9,7 +9,7 @@ from penstock.updates import Notice
 
 
 class SentSteers:
-    """Messages of one run that were not answered so far, for agents that report each one that they take up."""
+    """The unanswered messages of one run, for an agent that reports each one on taking it up."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}  # of those that the agent has not reported, by id, in their order
