@@ -9,7 +9,7 @@ from chatpage import cast, filling
 from chatpage.device import NARROW
 from chatpage.server import Server
 from chatpage.thread import Thread
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from penstock.chat.history.entries import ChangesFound
 from penstock.events import Change
@@ -179,6 +179,10 @@ def test_what_turns_changed_is_beside_the_thread(workshop: Callable[..., Thread]
 SELECT = """([first, last]) => getSelection().setBaseAndExtent(
     document.querySelector(first).firstChild, 0, document.querySelector(last).firstChild, 3)"""
 
+PAINTED = (
+    """() => new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 300))"""
+)
+
 
 def test_what_is_selected_is_quoted(workshop: Callable[..., Thread]) -> None:
     """Lines of a diff go into the message with their place, in a fence; of a reply, what is selected."""
@@ -187,9 +191,21 @@ def test_what_is_selected_is_quoted(workshop: Callable[..., Thread]) -> None:
     thread.server.ask("PATCH", f"/api/chats/{thread.chat}", {"allow": "edits"})
     thread.ask("edit")
     thread.composer.fill("Why?")
+    late: list[Route] = []
+    page.route("**/diff-colours.js", lambda route: late.append(route), times=1)
     thread.turn(1).locator(".changed button").press("Enter")
     line = "tr:nth-child({}) .diff-text"
     expect(page.locator(line.format(3))).to_be_visible()
+    page.evaluate(SELECT, [line.format(2), line.format(3)])
+    expect(quote).to_be_in_viewport(ratio=1)
+    with page.expect_response("**/highlight/markdown.js"):
+        late[0].continue_()
+    page.evaluate(PAINTED)
+    expect(quote).to_be_in_viewport(ratio=1)  # colours that come do not end the selection
+    coloured = page.locator(".diff [data-coloured]")
+    expect(coloured).to_have_count(0)
+    page.evaluate("getSelection().removeAllRanges()")
+    expect(coloured).to_have_count(1)
     page.evaluate(SELECT, [line.format(2), line.format(3)])
     expect(quote).to_be_in_viewport(ratio=1)
     page.keyboard.press("q")

@@ -3,11 +3,12 @@
 import { tokensOfParts } from "../text/code-tokens.js";
 import { changeTitle, countsOf, linesOf } from "../text/diff.js";
 import { below, exact, oneLine, plural } from "../text/format.js";
-import { Component, html, useEffect, useMemo, useState } from "./ui.js";
+import { Component, html, useEffect, useMemo, useRef, useState } from "./ui.js";
 
 /** @import { DiffLine } from "../text/diff.js" */
 /** @import { Token } from "../text/code-tokens.js" */
 /** @import { Part } from "../text/changed-words.js" */
+/** @typedef {{ lines: DiffLine[], words?: Map<number, Part[]>, colours: Map<number, Token[]> | null }} Marked */
 
 const FOLDED_LINES = 30; // of a longer diff, these are shown first
 const SLICE_LINES = 200; // are drawn at once; more of them in the next picture
@@ -135,15 +136,47 @@ function useSlices(wanted) {
   return Math.min(drawnLines, wanted);
 }
 
+/**
+ * The marks that are drawn: while something in the table is selected, the ones that it had, as lines that are drawn anew
+ * would lose the selection.
+ *
+ * @param {Marked} newest
+ * @param {{ current: Element | null }} table
+ */
+function useHeld(newest, table) {
+  const [, setDrawn] = useState(newest);
+  const held = useRef(newest);
+  const isSame = newest.words === held.current.words && newest.colours === held.current.colours;
+  const isHeld = !isSame && newest.lines === held.current.lines && isSelected(table.current);
+  if (!isHeld) held.current = newest;
+  useEffect(() => {
+    if (!isHeld) return undefined;
+    const look = () => {
+      if (!isSelected(table.current)) setDrawn(newest);
+    };
+    look();
+    document.addEventListener("selectionchange", look);
+    return () => document.removeEventListener("selectionchange", look);
+  }, [isHeld, newest.words, newest.colours]);
+  return held.current;
+}
+
+/** @param {Element | null} element */
+function isSelected(element) {
+  const selection = getSelection();
+  return Boolean(element && selection && !selection.isCollapsed && selection.containsNode(element, true));
+}
+
 /** @param {{ change: Api.Change, lines: DiffLine[], shown: number, label: string }} props  `shown`: how many of the lines. */
 function Lines({ change, lines, shown, label }) {
-  const words = useChangedWords(lines, shown);
-  const colours = useColours(change, lines, shown);
+  const table = useRef(/** @type {HTMLTableElement | null} */ (null));
+  const newest = { lines, words: useChangedWords(lines, shown), colours: useColours(change, lines, shown) };
+  const { words, colours } = useHeld(newest, table);
   const lastColoured = colours ? Math.max(...colours.keys()) : -1; // there are no colours behind it
   const end = useSlices(shown);
   const starts = Array.from({ length: Math.ceil(end / SLICE_LINES) }, (_, i) => i * SLICE_LINES);
   return html`<div class="diff-lines" tabindex="0" role="group" aria-label=${label}>
-    <table role="presentation" data-coloured=${colours ? true : undefined}>
+    <table ref=${table} role="presentation" data-coloured=${colours ? true : undefined}>
       ${starts.map(
         (start) =>
           html`<${Slice}
