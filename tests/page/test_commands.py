@@ -60,11 +60,11 @@ def test_a_stored_prompt(own_server: Callable[..., Server], devices: Callable[..
 
 
 def test_the_commands_of_an_agent(at: Callable[..., Thread]) -> None:
-    """They are offered once the agent has listed them, and a name that is whole is sent by Enter."""
+    """They are offered once the agent has listed them, in its chat and in a new one; a whole name is sent by Enter."""
     thread = at("quick")
-    composer = thread.composer
-    listed = thread.page.get_by_role("listbox", name="Commands").get_by_role("option")
-    with thread.page.expect_response(re.compile("/commands$")) as answer:
+    page, composer = thread.page, thread.composer
+    listed = page.get_by_role("listbox", name="Commands").get_by_role("option")
+    with page.expect_response(re.compile("/commands$")) as answer:
         composer.press("/")
     assert answer.value.ok  # others may have asked this agent in the same directory
     composer.fill("")
@@ -73,13 +73,26 @@ def test_the_commands_of_an_agent(at: Callable[..., Thread]) -> None:
     expect(listed).to_have_text(["/compact"])
     composer.press("Escape")
     expect(listed).to_have_count(0)
+
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.get_by_role("link", name="New chat", exact=True).click()
+    expect(page.locator(".start")).to_be_visible()
+    agents = page.get_by_label("Agent", exact=True)
+    agents.select_option("pi-tools")  # it has listed nothing
+    assert not [url for url in asked if "commands" in url]
+    with page.expect_response(re.compile(r"/api/agents/pi-tools/commands\?cwd=%2F")) as answer:
+        composer.press_sequentially("/")
+    assert answer.value.json() == {"commands": []}
+    expect(listed).to_have_count(0)
+    agents.select_option("quick")
     composer.fill("")
     composer.press_sequentially("/")
-    expect(listed.first).to_be_visible()
+    expect(listed.first).to_be_in_viewport(ratio=1)  # a new chat has no room above the field
     composer.press_sequentially("compac")
     composer.press("Tab")
     expect(composer).to_have_value("/compact ")
     composer.press("Backspace")
     composer.press("Enter")
-    expect(thread.turn(2)).to_contain_text("/compact")
-    thread.ended(2)
+    thread.confirm()
+    expect(thread.turn(1)).to_contain_text("/compact")

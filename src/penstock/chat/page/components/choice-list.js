@@ -14,13 +14,13 @@ const ASK_MS = 100; // somebody who types is not asked for at each letter
  * @returns {{ typed: string, items: Item[] } | null}
  */
 export function useFound(typed, load, of) {
-  const [found, setFound] = useState(/** @type {{ typed: string, items: Item[] } | null} */ (null));
+  const [found, setFound] = useState(/** @type {{ typed: string, items: Item[], of: unknown } | null} */ (null));
   useEffect(() => {
     if (typed === null) return undefined;
     let isOld = false;
     const timer = setTimeout(() => {
       load(typed).then(
-        (items) => isOld || setFound({ typed, items }),
+        (items) => isOld || setFound({ typed, items, of }),
         () => isOld || setFound(null), // the text can be written without a list
       );
     }, ASK_MS);
@@ -29,7 +29,7 @@ export function useFound(typed, load, of) {
       clearTimeout(timer);
     };
   }, [typed, of]);
-  return found;
+  return found?.of === of ? found : null;
 }
 
 /**

@@ -121,6 +121,11 @@ export const api = {
   agents: async () => (await request("GET", "/api/agents")).agents,
   /** The models that an agent lists, which may take half a minute. @type {(agent: string) => Promise<Api.AgentModel[]>} */
   models: async (agent) => (await request("GET", `/api/agents/${encodeURIComponent(agent)}/models`)).models,
+  /** The commands that an agent has listed in a directory. @type {(agent: string, cwd: string) => Promise<Api.AgentCommand[]>} */
+  agentCommands: async (agent, cwd) => {
+    const query = new URLSearchParams({ cwd: wellFormed(cwd) });
+    return (await request("GET", `/api/agents/${encodeURIComponent(agent)}/commands?${query}`)).commands;
+  },
   /** The prompts that the user has stored. @type {() => Promise<Api.StoredPrompt[]>} */
   prompts: async () => (await request("GET", "/api/prompts")).prompts,
   /** The commands that the agent of a chat offers. @type {(id: string) => Promise<Api.AgentCommand[]>} */

@@ -9,19 +9,25 @@ import { filled, leftOf, meantBy, slashAt } from "../text/slash-commands.js";
 
 /** @typedef {import("../text/slash-commands.js").Command} Command */
 /** @typedef {{ current: HTMLTextAreaElement | null }} Field */
+/** @typedef {{ agent: string, cwd: string }} Place  What is chosen for a new chat. */
 
 /** The commands that were asked for last. @type {{ of: string, found: Promise<Api.AgentCommand[]> } | null} */
 let last = null;
 
+/** @type {(chat: string, place?: Place) => string} */
+const nameOf = (chat, place) => (place ? `${place.agent} ${place.cwd}` : chat);
+
 /**
- * The commands of a chat's agent. They are asked for once, and again when a turn has begun or ended since.
+ * The commands of a chat's agent, or of the one that is chosen for a new chat. They are asked for once, and again when a
+ * turn has begun or ended since, or something else was chosen.
  *
  * @param {string} chat
+ * @param {Place} [place]
  */
-function commandsOf(chat) {
+function commandsOf(chat, place) {
   const { turns, state } = chatOf(chat) ?? {};
-  const of = `${chat} ${turns} ${state}`;
-  if (last?.of !== of) last = { of, found: chat ? api.commands(chat) : Promise.resolve([]) };
+  const of = `${nameOf(chat, place)} ${turns} ${state}`;
+  if (last?.of !== of) last = { of, found: place ? api.agentCommands(place.agent, place.cwd) : api.commands(chat) };
   const { found } = last;
   found.catch(() => {
     if (last?.found === found) last = null;
@@ -33,10 +39,14 @@ function commandsOf(chat) {
  * What is offered after the /: the prompts, and then the commands of the agent, each as far as it can be loaded.
  *
  * @param {string} chat
+ * @param {Place} [place]
  * @returns {Promise<Command[]>}
  */
-async function offered(chat) {
-  const [prompts, commands] = await Promise.all([api.prompts().catch(() => []), commandsOf(chat).catch(() => [])]);
+async function offered(chat, place) {
+  const [prompts, commands] = await Promise.all([
+    api.prompts().catch(() => []),
+    commandsOf(chat, place).catch(() => []),
+  ]);
   return [
     ...prompts.map((prompt) => ({ name: prompt.name, description: prompt.description, argument: "", prompt })),
     ...commands.map((it) => ({
@@ -52,11 +62,12 @@ async function offered(chat) {
  * Return the list of commands for what is written, its attributes of the field, what the field does with keys, and what
  * to do if the caret may have moved. The list opens when the message is a / so far, and so not for a path that was pasted.
  *
- * @param {string | undefined} chat  "" for a new chat, which has stored prompts only; without one, nothing is offered.
+ * @param {string | undefined} chat  "" for a new chat; without one, nothing is offered.
+ * @param {Place | undefined} place  Of a new chat.
  * @param {Field} field
  * @param {string} text  What is written.
  */
-export function useCommandChoice(chat, field, text) {
+export function useCommandChoice(chat, place, field, text) {
   const [slash, setSlash] = useState(/** @type {import("../text/slash-commands.js").Slash | null} */ (null));
   const variables = useVariables(field, text);
   const look = (canOpen = false) => {
@@ -67,7 +78,7 @@ export function useCommandChoice(chat, field, text) {
     if (next?.typed !== slash?.typed || !isOpen) setSlash(isOpen ? next : null);
   };
   useLayoutEffect(() => look(true), [text]);
-  const found = useFound(slash && "", () => offered(chat ?? ""), chat);
+  const found = useFound(slash && "", () => offered(chat ?? "", place), nameOf(chat ?? "", place));
   const choose = (/** @type {Command} */ { name, prompt }) => {
     const { current } = field;
     if (!current || !slash) return;

@@ -43,6 +43,7 @@ const encoder = new TextEncoder();
  *   nothing.
  * @property {((text: string) => boolean) | null} [onSteer]  The same, for a text that the agent gets while it works.
  * @property {string} [chat]  To which files are uploaded; "" if it is made with the message. Without it there are none.
+ * @property {import("./command-choice.js").Place} [place]  Of a new chat, whose agent may offer commands there.
  * @property {number} [maxFileBytes]
  * @property {(() => void) | null} [onStop]  There is something to stop.
  * @property {Given | null} [text]  To be added to what is written, whenever it is another object.
@@ -53,7 +54,7 @@ const encoder = new TextEncoder();
 /** @param {Props} props */
 export function Composer(props) {
   const { draft, label, placeholder, maxBytes, onSend, onSendNow, onStop, text: given, children, busy = false } = props;
-  const { chat, maxFileBytes = 0, onSteer } = props;
+  const { chat, place, maxFileBytes = 0, onSteer } = props;
   const name = draftName(draft);
   const [text, setText] = useState(() => read(name));
   const [note, setNote] = useState("");
@@ -132,7 +133,7 @@ export function Composer(props) {
     field.current?.focus(); // the button goes
   };
   const files = useFileChoice(chat ?? "", field, text);
-  const commands = useCommandChoice(chat, field, text);
+  const commands = useCommandChoice(chat, place, field, text);
   const choice = files.view ? files : commands;
   const look = () => {
     files.look();

@@ -167,6 +167,7 @@ function Form({ about, nodes, offer, chosen, choose, isFirst }) {
       placeholder=${`Message ${oneLine(agent.name)}`}
       maxBytes=${about.max_prompt_bytes}
       chat=""
+      place=${{ agent: agent.name, cwd: path }}
       maxFileBytes=${about.max_attachment_bytes}
       onSend=${send}
       busy=${isBusy || !path}
