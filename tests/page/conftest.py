@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 SOAK = bool(os.environ.get("PENSTOCK_SOAK"))
-CASES = 3
-"""Of a test with more cases than this, one of so many runs, the same each time; `PENSTOCK_SOAK=1` runs them all."""
+STEP, LONG_STEP, MANY = 3, 6, 12
+"""Of the cases of a test, every `STEP`-th runs, or every `LONG_STEP`-th of more than `MANY`; a soak runs all."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -51,7 +51,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left: list[pytest.Item] = []
     for item in items:
         test = item.nodeid.partition("[")[0]
-        (kept if cases[test] <= CASES or seen[test] % CASES == 0 else left).append(item)
+        step = STEP if cases[test] <= MANY else LONG_STEP
+        (left if seen[test] % step else kept).append(item)
         seen[test] += 1
     config.hook.pytest_deselected(items=left)
     items[:] = kept
