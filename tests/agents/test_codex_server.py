@@ -156,7 +156,8 @@ def test_the_lines_we_write_are_those_of_a_client_that_works(case: str, asked: d
         "approval_allow": [(None, 0), (None, 1)],
         "interrupt": [("turn/interrupt", 3)],
     }
-    expected = [("initialize", 0), ("initialized", None), (thread, 1), ("turn/start", 2), *later.get(case, [])]
+    opened = [("initialize", 0), ("initialized", None), (thread, 1), ("turn/start", 2)]
+    expected = [*opened, ("skills/list", "penstock-skills"), *later.get(case, [])]  # the list is of no such client
     played = Played(case, **asked)
     assert [method_of(message) for message in played.said] == expected
     assert played.dialogue.over

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.events import AgentCommand, CommandsChanged, Event, RunStarted
+from penstock.events import AgentCommand, CommandsChanged, Event, Notice, RunEnded, RunStarted
 from penstock.stream import Stream
 from penstock.testing import feeds, verify
 
@@ -102,3 +102,73 @@ def test_lists_before_and_after_the_answer_that_opens_the_session() -> None:
     assert [[it.name for it in found] for found in lists(events)] == [["a"], ["a", "b"]]
     assert isinstance(events[0], RunStarted)
     assert events[0].session_id == "s"
+
+
+def test_the_skills_of_codex() -> None:
+    """Those that are turned on are listed by the names that call them, with their short descriptions."""
+    skills = [
+        {"name": "greet", "description": "Greets", "enabled": True, "path": "/x/SKILL.md"},
+        {"name": "off", "description": "Does nothing", "enabled": False},
+        {"name": "draw", "description": "Draws, if", "interface": {"shortDescription": "Draw pictures"}},
+    ]
+    events = read("codex/server", *codex({"result": {"data": [{"cwd": "/d", "skills": skills, "errors": []}]}}))
+    assert lists(events) == [[AgentCommand("$greet", "Greets"), AgentCommand("$draw", "Draw pictures")]]
+
+
+def test_the_commands_of_pi() -> None:
+    """Its templates, skills and the commands of its extensions are one list."""
+    commands = [
+        {"name": "greet", "description": "Greets", "source": "prompt", "sourceInfo": {"path": "/x"}},
+        {"name": "skill:draw", "description": "Draws", "source": "skill"},
+    ]
+    events = read("pi/server", *pi({"success": True, "data": {"commands": commands}}))
+    assert lists(events) == [[AgentCommand("greet", "Greets"), AgentCommand("skill:draw", "Draws")]]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"error": {"code": -32601, "message": "unknown variant"}, "success": False},
+        {"result": None, "success": True},
+        {"result": {"data": "none"}, "success": True, "data": {"commands": 7}},
+        {"result": {"data": [None, {"skills": [None, 3, {}, {"name": ["x"]}]}]}, "success": True, "data": []},
+    ],
+)
+def test_a_list_that_fails(answer: dict[str, Any]) -> None:
+    """A version that has no list, or lists in another way, lists nothing, and its run is a good one."""
+    for events in (read("codex/server", *codex(answer)), read("pi/server", *pi(answer))):
+        assert lists(events) == []
+        assert isinstance(events[-1], RunEnded)
+        assert (events[-1].outcome, [it for it in events if isinstance(it, Notice)]) == ("ok", [])
+
+
+def codex(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """Lines of codex's app server: a turn, with its answer to the request for a list."""
+    item = {"type": "agentMessage", "id": "i", "text": "Done."}
+    turn = {"threadId": "t", "turnId": "u"}
+    return [
+        {"id": 0, "result": {"userAgent": "x"}},
+        {"id": 1, "result": {"thread": {"id": "t"}, "model": "m"}},
+        {"id": 2, "result": {"turn": {"id": "u"}}},
+        {"id": "penstock-skills", **answer},
+        {"method": "item/completed", "params": {**turn, "item": item}},
+        {"method": "turn/completed", "params": {"threadId": "t", "turn": {"id": "u", "status": "completed"}}},
+    ]
+
+
+def pi(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """Lines of pi: a run, with its answer to the request for a list."""
+    message = {"role": "assistant", "content": [{"type": "text", "text": "Done."}], "stopReason": "stop"}
+    responses = [
+        ("get_state", "penstock-state", {"success": True, "data": {"sessionId": "s"}}),
+        ("prompt", "penstock-prompt", {"success": True, "data": {"disposition": "started"}}),
+        ("get_commands", "penstock-commands", answer),
+    ]
+    return [
+        *({"type": "response", "command": command, "id": id, **more} for command, id, more in responses),
+        {"type": "agent_start"},
+        {"type": "message_start", "message": {**message, "content": []}},
+        {"type": "message_end", "message": message},
+        {"type": "agent_end", "messages": [message], "willRetry": False},
+        {"type": "agent_settled", "aborted": False},
+    ]

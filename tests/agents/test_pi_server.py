@@ -92,6 +92,7 @@ def test_the_command_line_and_the_first_commands() -> None:
             "message": "--help",
             "images": [{"type": "image", "data": "eA==", "mimeType": "image/png"}],
         },
+        {"type": "get_commands", "id": "penstock-commands"},
     ]
 
 

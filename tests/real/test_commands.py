@@ -11,19 +11,34 @@ from penstock.events import AgentCommand, CommandsChanged, RunStarted
 if TYPE_CHECKING:
     from setups import Bench
 
-ONLY = ("claude-exec", "claude-server", "claude-acp", "qwen-exec", "qwen-acp", "opencode-acp", "codex-acp")
+ONLY = (
+    "claude-exec",
+    "claude-server",
+    "claude-acp",
+    "qwen-exec",
+    "qwen-acp",
+    "opencode-acp",
+    "codex-acp",
+    "codex-server",
+    "pi-server",
+)
 """Targets that these tests are for."""
 FILES = {
     "claude": (
         ".claude/commands/greet.md",
         "---\ndescription: Greet somebody\nargument-hint: name\n---\n{}$ARGUMENTS\n",
     ),
+    "codex": (".agents/skills/greet/SKILL.md", "---\nname: greet\ndescription: Greet somebody\n---\n{}whom it says\n"),
     "opencode": (".opencode/command/greet.md", "---\ndescription: Greet somebody\n---\n{}$ARGUMENTS\n"),
+    "pi": ("../home/.pi/agent/prompts/greet.md", "---\ndescription: Greet somebody\n---\n{}$ARGUMENTS\n"),
     "qwen": (".qwen/commands/greet.md", "---\ndescription: Greet somebody\n---\n{}{{{{args}}}}\n"),
 }
-"""Commands of a project, by agent: the file, and its text with a place for what it asks for."""
-OWN = {"codex": "review"}
-"""Command of an agent that has none of the project."""
+"""Commands of a project, by agent: the file, and its text with a place for what it asks for. That of pi is the user's:
+pi reads those of a project only if a person has trusted it."""
+SKILLS = {"codex-server": "$greet"}
+"""Name of the command where it is a skill: the model gets the text of the skill and the prompt as it was sent."""
+OWN = {"codex-acp": "review"}
+"""Command of a target that is not asked for one of the project."""
 
 TRIES = 5
 """Turns after which a list has come once: qwen over ACP collects it beside its first answer, which may end before."""
@@ -31,7 +46,8 @@ TRIES = 5
 
 def test_the_agent_lists_its_commands(at: Bench) -> None:
     """The list follows the start, and has the command of the project; calling it, the model gets its text."""
-    own = FILES.get(at.target.agent)
+    target = str(at.target)
+    own = FILES[at.target.agent] if target not in OWN else None
     if own is not None:
         file = at.folder / own[0]
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -47,12 +63,14 @@ def test_the_agent_lists_its_commands(at: Bench) -> None:
     assert kinds.index(RunStarted) < kinds.index(CommandsChanged)
     found = {command.name: command for command in lists[-1]}
     if own is None:
-        assert found[OWN[at.target.agent]].description
+        assert found[OWN[target]].description
         return
-    greet = found["greet"]
+    name = SKILLS.get(target, "greet")
+    greet = found[name]
     described = ("", "Greet somebody") if at.target.route == "exec" else ("Greet somebody",)
     assert isinstance(greet, AgentCommand)
     assert greet.description.removesuffix(" (project)") in described
-    called = play(at, "/greet Ada Lovelace")
+    called = play(at, f"/{name} Ada Lovelace")
     assert called.result.outcome == "ok"
-    assert any("Greetings to Ada Lovelace" in text for it in called.conversation for text in it.prompts)
+    sent = "Greetings to whom it says" if target in SKILLS else "Greetings to Ada Lovelace"
+    assert any(sent in text for it in called.conversation for text in it.prompts)

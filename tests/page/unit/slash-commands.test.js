@@ -26,6 +26,7 @@ test("a command is meant by the beginning of its name or of a word in it, and by
   const all = ["pr-review", "review", "git:Review", "preview", "x/rev"];
   assert.deepEqual(names(all, "rev"), ["review", "pr-review", "git:Review", "x/rev"]);
   assert.deepEqual(names(all, "REVIEW"), ["review", "pr-review", "git:Review"]);
+  assert.deepEqual(names(["draw", "$review"], "rev"), ["$review"]);
   assert.deepEqual(names(all, ""), all);
   assert.deepEqual(names(all, "usr/bin"), []);
   assert.deepEqual(names(all, "(["), []);

@@ -42,6 +42,7 @@ from penstock.agents.codex.items import (
 )
 from penstock.agents.codex.messages import Phases, Writing
 from penstock.agents.codex.questions import PendingQuestion, questions_of, result_of
+from penstock.agents.codex.skills import SKILLS, skills_of
 from penstock.agents.codex.steers import Steers
 from penstock.core.decoding import well_formed_values
 from penstock.events import Kind
@@ -274,6 +275,8 @@ class CodexServer:
         if method == "config/read":
             self._ask_settings(as_dict(as_dict(event.get("result")).get("config")))
             return ()
+        if id == SKILLS:
+            return (skills_of(event.get("result")),)  # older versions do not know the request
         if event.get("error") is not None:
             error = event["error"]
             reason = inner_message(text_of(as_dict(error).get("message")) or text_of(error))
@@ -295,6 +298,8 @@ class CodexServer:
             return self._thread_known(as_dict(result["thread"]), result, begin=method is not None)
         elif "turn" in result:
             self._turn_known(self._thread, as_dict(result["turn"]))
+            if not self._cancelling:  # beside the turn, which does not wait for it
+                self._send(method="skills/list", id=SKILLS, params={})
         return ()
 
     def _thread_known(self, thread: dict[str, Any], result: dict[str, Any], *, begin: bool) -> Sequence[Update]:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request, as_json_text, not_taken
+from penstock.agents._commands import commands_of
 from penstock.agents._json import as_dict, text_of, text_or
 from penstock.agents.pi.exec import AgentEnded, MessageStarted, MessageUpdate, Pi, arguments
 from penstock.agents.pi.steers import PiSteers
@@ -20,7 +21,8 @@ from penstock.core.decoding import well_formed_values
 from penstock.events import Option
 from penstock.updates import Answer, Failure, Notice, Question, Result, RoundEnd, RunStart, Traits, Unknown, Update
 
-STATE, PROMPT, CLEAR, ABORT = "penstock-state", "penstock-prompt", "penstock-clear", "penstock-abort"
+STATE, PROMPT, COMMANDS = "penstock-state", "penstock-prompt", "penstock-commands"
+CLEAR, ABORT = "penstock-clear", "penstock-abort"
 """Ids of Penstock's own commands; the id of any other command is that of a message given to pi while it works."""
 
 YES, NO = "yes", "no"
@@ -104,6 +106,7 @@ class PiServer(Pi):
             self._send(type="get_state", id=STATE)
             given = {"images": images} if images else {}
             self._send(type="prompt", id=PROMPT, message=as_json_text(request.prompt), **given)
+            self._send(type="get_commands", id=COMMANDS)  # after the prompt, which does not wait for it
 
     @staticmethod
     def command(request: Request) -> Command:
@@ -210,6 +213,8 @@ class PiServer(Pi):
     def _responded(self, event: Response) -> Sequence[Update]:
         id, data = event.id or "", as_dict(event.data)
         disposition = data.get("disposition")
+        if event.command == "get_commands":  # older versions reject it
+            return (commands_of(data.get("commands")),)
         if not event.success:
             return self._rejected(event, event.error or "pi rejected it")
         if event.command == "get_state":

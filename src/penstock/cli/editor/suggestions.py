@@ -56,7 +56,7 @@ class Suggestions(Completer):
         name, space, argument = text.partition(" ")
         if name.startswith("//"):  # a line for the agent
             for one in () if space else self._offered():
-                if one.name.startswith(name[2:]):
+                if one.name.startswith(name[2:]) or one.name.removeprefix("$").startswith(name[2:]):  # a skill
                     yield Completion(f"//{one.name}", -len(name), display_meta=one.description or one.argument)
         elif not space:
             for command, help in self._commands.items():

@@ -10,7 +10,7 @@
 
 const MAX_NAME = 200; // characters that are looked at: a longer name is not typed
 const MAX_SHOWN = 100;
-const BOUNDARY = /[:/_.-]/; // within the names of commands
+const BOUNDARY = /[$:/_.-]/; // within the names of commands: before a word, and before the whole name of a skill
 const PLACE = /\{\{([A-Za-z0-9_][A-Za-z0-9_-]*)\}\}/g;
 
 /**
