@@ -9,12 +9,13 @@ import re
 import select
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from shutil import which
 
 import msgspec
 import pytest
-from git_repository import identity
+from git_repository import UserRepository, identity
 from loop_desk import Desk
 from simulated_loop import Script, Simulation
 from simulated_loop import settings as loop_defaults
@@ -27,6 +28,7 @@ from penstock.config.settings import load
 from penstock.errors import UsageError
 from penstock.loop.fold import fold
 from penstock.loop.journal import read_rows
+from penstock.loop.loops import begin_loop
 from penstock.loop.rows import LoopBudget, LoopEnded, Settings, StepBegan, StepEnded
 from penstock.loop.steps import CommandEnded, RunAgent, RunCheck, Step
 from penstock.repo.snapshot import MAX_KEPT_FILE_BYTES
@@ -390,6 +392,7 @@ def test_a_loop_that_does_not_end_at_once_is_no_success(desk: Desk, monkeypatch:
     journal = desk.begin(desk.settings("worker"))
     monkeypatch.setattr("penstock.cli.loop.main.STOP_SECONDS", 0.0)
     monkeypatch.setenv("PENSTOCK_DATA", str(desk.data))
+    monkeypatch.chdir(desk.user.root)
     assert command(["stop", "l1", "--now"]) == 1
     assert command(["stop", "l1"]) == 0
     journal.close()
@@ -579,6 +582,52 @@ def test_which_loop_is_meant(desk: Desk) -> None:
     second.close()
     stopped = penstock(desk, "loop", "stop")
     assert stopped.stdout == "The loop l3 is not running.\n"
+
+
+def test_a_loop_of_another_repository(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name is about the repository in which it is typed: elsewhere nothing is done, and the error has the place."""
+    desk.begin(desk.settings("worker"), "l1").close()
+    other, folder = tmp_path / "other", tmp_path / "folder"
+    folder.mkdir()
+    subprocess.run(["git", "init", "-q", str(other)], check=True)
+    monkeypatch.setenv("PENSTOCK_DATA", str(desk.data))
+    root = desk.user.root
+
+    def files() -> list[tuple[Path, int]]:
+        return sorted((path, path.stat().st_size) for path in (desk.data / "loops").rglob("*"))
+
+    before = files()
+    for name, place in product(sorted(set(COMMANDS) - {"init"}), (other, folder)):
+        monkeypatch.chdir(place)
+        with pytest.raises(UsageError) as failed:
+            command([name, "l1", *(["use the new API"] if name == "tell" else [])])
+        expected = f"the loop l1 belongs to the repository {root}; expected a command in that directory; cd {root}"
+        assert str(failed.value) == expected
+    assert files() == before
+
+
+def test_a_loop_without_its_repository(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A loop whose repository was moved or removed can still be looked at by its name."""
+    desk.begin(desk.settings("worker"), "l1").close()
+    desk.user.root.rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path / "moved")
+    monkeypatch.setenv("PENSTOCK_DATA", str(desk.data))
+    assert command(["status", "l1"]) == 0
+    assert capfd.readouterr().out.startswith("l1: ")
+
+
+def test_a_name_that_a_loop_of_another_repository_has(desk: Desk, tmp_path: Path) -> None:
+    """The error does not offer to resume a loop that cannot be resumed here."""
+    desk.begin(desk.settings("worker"), "l1").close()
+    with pytest.raises(UsageError, match="there is a loop l1 already; penstock loop resume l1, or another --name"):
+        desk.begin(desk.settings("worker"), "l1")
+    other = UserRepository(tmp_path / "other")
+    other.commit("Ask", {"PROMPT.md": "Make it work.\n"})
+    with pytest.raises(UsageError) as failed:
+        begin_loop(desk.data, other.root / "PROMPT.md", desk.settings("worker"), "l1")
+    assert str(failed.value) == f"there is a loop l1 already, in {desk.user.root}; choose another --name"
 
 
 @pytest.mark.slow

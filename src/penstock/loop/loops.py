@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from penstock.loop.state import LoopState
 from penstock.loop.steps import RunAgent, RunCheck
 from penstock.repo.git import LONG_SECONDS
 from penstock.repo.refs import free_branch
-from penstock.repo.repository import Repository
+from penstock.repo.repository import Repository, root_of
 from penstock.run.history import now_ms
 from penstock.run.inside import marks
 from penstock.run.secrets import redacted
@@ -79,7 +80,7 @@ def begin_loop(
         raise UsageError(f"{loop!r} cannot be the name of a loop", expected="lower-case letters, digits and dashes")
     folder = data / FOLDER / loop
     if has_begun(folder):
-        raise UsageError(f"there is a loop {loop} already", help=f"penstock loop resume {loop}, or another --name")
+        raise _taken(folder, repository)
     person = person_named()
     base = repository.head()
     assert base is not None
@@ -104,6 +105,18 @@ def begin_loop(
     own_new(folder, person)
     journal.append(row)
     return journal
+
+
+def _taken(folder: Path, repository: Repository) -> UsageError:
+    """Return the error for a name that a loop has already, in this repository or in another one."""
+    try:
+        owner = fold(read_rows(folder)).began.repository
+    except (UsageError, ValueError):
+        owner = ""  # of another version
+    if owner in ("", str(repository.root)):
+        help = f"penstock loop resume {folder.name}, or another --name"
+        return UsageError(f"there is a loop {folder.name} already", help=help)
+    return UsageError(f"there is a loop {folder.name} already, in {owner}", help="choose another --name")
 
 
 def resume(
@@ -247,14 +260,28 @@ def find_loop(data: Path, name: str | None, cwd: Path) -> LoopFolder:
     """Return the loop of a name, or the newest of the repository, or the one of the tree, in which `cwd` is.
 
     Raises:
-        UsageError: there is none, it has not begun, or its journal cannot be read.
+        UsageError: there is none, it has not begun, its journal cannot be read, or it belongs to another repository.
     """
     if name is not None:
         folder = data / FOLDER / name
         if _NAME.fullmatch(name) is None or not has_begun(folder):
             raise UsageError(f"there is no loop {name!r}", help="penstock loop status --json lists all")
-        return LoopFolder(folder, fold(read_rows(folder)))
+        found = LoopFolder(folder, fold(read_rows(folder)))
+        _check_belongs(found, cwd)
+        return found
     return loops_here(data, cwd)[-1]
+
+
+def _check_belongs(loop: LoopFolder, cwd: Path) -> None:
+    """Check that a loop belongs to the repository in which `cwd` is: a name alone does not say which one is meant.
+
+    A loop whose repository is gone can be named anywhere.
+    """
+    owner = loop.state.began.repository
+    if root_of(cwd) in (owner, loop.state.path) or not Path(owner).is_dir():
+        return
+    what = f"the loop {loop.id} belongs to the repository {owner}"
+    raise UsageError(what, expected="a command in that directory", help=f"cd {shlex.quote(owner)}")
 
 
 def find_running(data: Path, name: str | None, cwd: Path, *, example: str) -> LoopFolder:
