@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -47,8 +48,9 @@ class Desk:
         (folder / "claude").write_text(f"#!/bin/sh\nexec {sys.executable} {folder / 'agent.py'} denied\n")
         (folder / "claude").chmod(0o755)
         config.append('[agents.absent]\nadapter = "claude"\ncommand = ["no-such-program-anywhere"]\n')
-        (folder / "config.toml").write_text("\n".join(config), "utf-8")
-        self.env = {**os.environ, "PENSTOCK_CONFIG": str(folder / "config.toml"), "PENSTOCK_DATA": str(folder / "data")}
+        self.config = folder / "config.toml"
+        self.config.write_text("\n".join(config), "utf-8")
+        self.env = {**os.environ, "PENSTOCK_CONFIG": str(self.config), "PENSTOCK_DATA": str(folder / "data")}
 
     def start(self, *words: str, **more: str) -> subprocess.Popen[str]:
         """Start a run."""
@@ -96,6 +98,32 @@ def test_a_run_that_failed_writes_everything(desk: Desk) -> None:
     status, out, errors = desk.run("absent", "hi")
     assert (status, out) == (127, "")
     assert "no-such-program-anywhere" in errors
+
+
+@pytest.mark.slow
+def test_warnings_about_the_configuration(desk: Desk) -> None:
+    """They are a part of the log: a good run does not write them, and one that failed or cannot start does."""
+    with desk.config.open("a", encoding="utf-8") as file:
+        file.write("[output]\nnosuch = 1\n")
+    warning = "penstock: warning: "
+    assert desk.run("good", "hi") == (0, "", "")
+    status, out, errors = desk.run("bad", "hi")
+    assert (status, errors) == (1, "")
+    assert out.startswith(warning)
+    assert "output.nosuch" in out.splitlines()[0]
+    status, out, errors = desk.run("nobody", "hi")
+    assert (status, out.count(warning), out.count("\n")) == (2, 1, 1)
+    assert "there is no agent 'nobody'" in errors
+
+
+@pytest.mark.slow
+def test_a_collector_that_is_away(desk: Desk) -> None:
+    """Spans that nobody takes are no reason to write something about a good run."""
+    pytest.importorskip("opentelemetry", reason="needs the extra otel")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    away = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}", "OTEL_EXPORTER_OTLP_TIMEOUT": "2"}
+    assert desk.run("good", "hi", "--otel", **away) == (0, "", "")
 
 
 @pytest.mark.slow

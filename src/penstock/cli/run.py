@@ -45,6 +45,14 @@ exit status:
 def command(args: list[str]) -> int:
     """Run `penstock run` and return the exit status."""
     options = _options(args)
+    if options.quiet_ok:
+        from penstock.cli.quiet_ok import quiet_if_ok
+
+        return quiet_if_ok(lambda: _start(options))
+    return _start(options)
+
+
+def _start(options: RunOptions) -> int:
     config = configured()
     if options.prompt_file is not None or options.variables or config.has_profiles:
         from penstock.cli.profiles import with_profile
@@ -54,10 +62,6 @@ def command(args: list[str]) -> int:
         options.interactive = True
     _check(options)
     with telemetry_sent(config, asked=options.otel):
-        if options.quiet_ok:
-            from penstock.cli.quiet_ok import quiet_if_ok
-
-            return quiet_if_ok(lambda: _run(options, config))
         return _run(options, config)
 
 
