@@ -656,6 +656,7 @@ def result_of(agent: str, **fields: Any) -> ToolReturned:
 
 
 FRAME = "Command: x\nOutput: o\nExit Code: 9\nError: (none)\nExit Code: {}\nSignal: 0\nProcess Group PGID: 1017"
+WHOLE = "Command: x\nDirectory: (root)\nOutput: {}\nError: (none)\nExit Code: {}\nSignal: 0\nProcess Group PGID: 1"
 SHELL_ID, STATUS = "<shellId: 0 completed with exit code {}>", "[Command exited with code {}]"
 
 
@@ -670,6 +671,15 @@ SHELL_ID, STATUS = "<shellId: 0 completed with exit code {}>", "[Command exited 
         ("qwen-code", {"rawOutput": "o\nExit Code: 9", "content": [text_part(FRAME.format(3))]}, "o\nExit Code: 9", 3),
         ("qwen-code", {"rawOutput": "o", "content": [text_part(FRAME.format(0))]}, "o", 0),
         ("qwen-code", {"rawOutput": "o", "content": [text_part("Exit Code: 3\nSignal: 0\no")]}, "o", None),
+        (
+            "qwen-code",
+            {"rawOutput": WHOLE.format("o", 4), "content": [text_part(WHOLE.format(WHOLE.format("o", 4), 0))]},
+            WHOLE.format("o", 4),
+            0,
+        ),
+        ("qwen-code", {"content": [text_part(WHOLE.format("(empty)", 0))]}, "", 0),
+        ("qwen-code", {"rawOutput": "", "content": [text_part(WHOLE.format("(empty)", 3))]}, "", 3),
+        ("qwen-code", {"content": [text_part(WHOLE.format("o", 3))]}, "o", 3),
         ("someone", {"rawOutput": f"o\n{SHELL_ID}".format(7)}, "o\n" + SHELL_ID.format(7), None),
         ("someone", {"content": [text_part(FRAME.format(7))]}, FRAME.format(7), None),
     ],

@@ -251,30 +251,37 @@ def test_a_remark_that_is_the_last_word_is_shown() -> None:
     assert end(events)[:2] == ("cut_off", "Half")
 
 
-FRAME = "Command: x\nDirectory: (root)\nOutput: o\nExit Code: 9{error}\nExit Code: 3\nSignal: (none){more}"
+FRAME = "Command: x\nDirectory: (root)\nOutput: {}{}\nExit Code: {}\nSignal: (none)\nProcess Group PGID: 14"
+NO_ERROR, DIED = "\nError: (none)", "\nError: died"
 
 
 @pytest.mark.parametrize(
     ("text", "shown", "code"),
     [
-        (
-            FRAME.format(error="\nError: (none)", more="\nProcess Group PGID: 14"),
-            "Command: x\nDirectory: (root)\nOutput: o\nExit Code: 9",
-            3,
-        ),
-        (
-            FRAME.format(error="\nError: died", more="\nBackground PIDs: 1, 2\nProcess Group PGID: 14"),
-            "Command: x\nDirectory: (root)\nOutput: o\nExit Code: 9\nError: died",
-            3,
-        ),
+        (FRAME.format("o\nExit Code: 9", NO_ERROR, 3), "o\nExit Code: 9", 3),
+        (FRAME.format("o", DIED, 3), "o\nError: died", 3),
+        (FRAME.format("(empty)", NO_ERROR, 1), "", 1),
+        (FRAME.format("(empty)", DIED, 1), "Error: died", 1),
+        (FRAME.format("(empty)", NO_ERROR, 0).replace("Signal: (none)", "Signal: 9"), "Signal: 9", 0),
+        (FRAME.format("(empty)\nmore", NO_ERROR, 1), "(empty)\nmore", 1),
+        (FRAME.format("o", NO_ERROR, 3).replace(" x", " a <<E\nDirectory\nE"), "o", 3),
+        (FRAME.format("o", NO_ERROR, 3).removeprefix("Command: x\n"), "o", 3),
+        (FRAME.format(FRAME.format("o", NO_ERROR, 4), NO_ERROR, 3), FRAME.format("o", NO_ERROR, 4), 3),
+        ("Command: x\nOutput: o\nExit Code: 3\nSignal: (none)", "Command: x\nOutput: o", 3),
         ("Exit Code: 3\nSignal: (none)\nmore", "Exit Code: 3\nSignal: (none)\nmore", None),
         ("Exit code 3\no", "Exit code 3\no", None),
     ],
 )
-def test_the_exit_status_of_a_failed_command(text: str, shown: str, code: int | None) -> None:
-    """It is in the program's own lines at the end (qwen 0.24.4); a command that succeeded has none."""
+def test_the_result_of_a_failed_command(text: str, shown: str, code: int | None) -> None:
+    """The program's own lines around the output are not shown, and have the exit status (qwen 0.24.4)."""
     assert read(returned("t1", text, is_error=True)) == [up.ToolReturn("t1", shown, True, code)]
-    assert read(returned("t1", text)) == [up.ToolReturn("t1", text)]
+
+
+def test_the_result_of_a_command_that_succeeded() -> None:
+    """It has these lines only if there was no output. Else the command itself has printed them."""
+    assert read(returned("t1", FRAME.format("(empty)", NO_ERROR, 0))) == [up.ToolReturn("t1", "", exit_code=0)]
+    for text in (FRAME.format("o", NO_ERROR, 0), "Command: x\nOutput: y\nExit Code: 0\nSignal: 0", "o"):
+        assert read(returned("t1", text)) == [up.ToolReturn("t1", text)]
 
 
 def test_interrupted_newer_version() -> None:

@@ -93,6 +93,9 @@ class AcpQuirks(msgspec.Struct, frozen=True, kw_only=True):
     exit_line: str = ""
     """Regular expression of the line that the agent adds to a command's output, with the exit status as its group. It
     is anchored, as the output of a command may have the same line anywhere else."""
+    frame: str = ""
+    """Regular expression of a command's result as the agent words it for its model in the content, without `exit_line`;
+    its group is the output. `rawOutput` then has the output alone, if there is any."""
     command_status: bool = True
     """The agent reports whether a command succeeded."""
     levelled_remarks: bool = False

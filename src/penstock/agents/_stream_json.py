@@ -129,6 +129,8 @@ TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _ERROR_FRAME = re.compile(r"<tool_use_error>(.*)</tool_use_error>", re.DOTALL)
 _OUTPUT_FRAME = re.compile(r"<persisted-output>\n(.*)\n</persisted-output>", re.DOTALL)
 _LAUNCHED = re.compile(r"([^\n(]+) \(This tool result is internal metadata\b.*", re.DOTALL)
+_EXIT_LINE = re.compile(r"\A(?:Error: )?Exit code:? (\d{1,10})(?:\n|\Z)")
+"""The agent's own line about the exit status in the result of a command that failed."""
 _DURATIONS = ("durationMs", "totalDurationMs")
 _FAILURES = ("Error: ", "User rejected ")
 """Beginnings of the details of a failed call. Those of nearly all others are objects."""
@@ -155,8 +157,6 @@ class ClaudeLike:
     _used: Usage | None = None
     _cost: float | None = None
     """Usage and cost of the run by the parts that its results report; None if they report none."""
-    exit_line: ClassVar[re.Pattern[str]] = re.compile(r"\A(?:Error: )?Exit code:? (\d{1,10})(?:\n|\Z)")
-    """The agent's own line about the exit status in the result of a command that failed."""
     cached_inside: ClassVar[bool] = False
     """True if the figure of the input includes the cached tokens, as OpenAI's does; False if it excludes them."""
 
@@ -286,11 +286,28 @@ class ClaudeLike:
                 report = event.tool_use_result if len(parts) == 1 else None
                 if isinstance(report, str) and report.startswith(_FAILURES) and part.get("is_error") is None:
                     note("a failed result without is_error")
-                yield _tool_result(part, details, lane, self.exit_line)
+                yield self._tool_result(part, details, lane)
             elif kind in ("image", "document"):
                 yield Notice("media", media_label(part), lane=lane)
             elif kind not in ("", "text"):
                 yield Unknown(f"user/{kind}", text_of(part.get("text")) or None, lane)
+
+    def _tool_result(self, block: dict[str, Any], details: dict[str, Any], lane: str | None) -> ToolReturn:
+        failed = as_bool(block.get("is_error")) is True
+        text, exit_code = self._output(_unframed(text_of(output_of(block.get("content"))), failed, details), failed)
+        return ToolReturn(
+            id_of(block.get("tool_use_id"), "a result"),
+            text,
+            failed,
+            exit_code,
+            lane=lane,
+            duration_ms=next((ms for key in _DURATIONS if (ms := as_int(details.get(key))) is not None), None),
+            changes=edits.made(details),
+        )
+
+    def _output(self, text: str, failed: bool) -> tuple[str, int | None]:
+        """Return the result of a call without the program's own lines about the command, and the exit status."""
+        return split_status(text, _EXIT_LINE) if failed else (text, None)
 
     def _details(self, call_id: str, details: dict[str, Any], lane: str | None) -> Iterator[Update]:
         """Read what the details of a result mean beside the result."""
@@ -440,23 +457,6 @@ def _block(api: BlockBegin, lane: str | None) -> Iterator[Update]:
     elif kind.endswith("_tool_result"):
         yield _server_result(block, lane)
     # The whole line that follows has the content of other kinds.
-
-
-def _tool_result(
-    block: dict[str, Any], details: dict[str, Any], lane: str | None, exit_line: re.Pattern[str]
-) -> ToolReturn:
-    failed = as_bool(block.get("is_error")) is True
-    text = _unframed(text_of(output_of(block.get("content"))), failed, details)
-    text, exit_code = split_status(text, exit_line) if failed else (text, None)
-    return ToolReturn(
-        id_of(block.get("tool_use_id"), "a result"),
-        text,
-        failed,
-        exit_code,
-        lane=lane,
-        duration_ms=next((ms for key in _DURATIONS if (ms := as_int(details.get(key))) is not None), None),
-        changes=edits.made(details),
-    )
 
 
 def _unframed(text: str, failed: bool, details: dict[str, Any]) -> str:

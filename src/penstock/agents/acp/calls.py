@@ -413,10 +413,13 @@ def _with_status(call: AcpCall, text: str, quirks: AcpQuirks) -> tuple[str, int 
     """Return the output of a call without the agent's own line about the exit status, and the status."""
     raw, code = as_dict(call.fields.get("rawOutput")), None
     if quirks.exit_line and call.tool_kind == "execute":
-        own_line = re.compile(quirks.exit_line)
-        text, code = split_status(text, own_line)
-        if code is None:  # some put it into the content only, and the output alone into `rawOutput`
-            code = split_status(_content(call), own_line)[1]
+        own_line, content = re.compile(quirks.exit_line), _content(call)
+        if quirks.frame and text != content:  # the text is the command's, and may have such a line of its own
+            code = split_status(content, own_line)[1]
+        else:
+            text, code = split_status(text, own_line)
+            framed = re.fullmatch(quirks.frame, text) if quirks.frame and code is not None else None
+            text = framed[1] if framed is not None else text
     for layer in (raw, as_dict(raw.get("metadata"))):
         for key in _EXIT_KEYS:
             if (found := as_int(layer.get(key))) is not None:

@@ -15,6 +15,7 @@ import msgspec
 
 from penstock.adapter import Command, Request
 from penstock.agents._causes import cause_of_sdk
+from penstock.agents._exit_status import split_status
 from penstock.agents._flags import each, granted, limits, option, path_of, piped
 from penstock.agents._json import as_bool, as_dict
 from penstock.agents._stream_json import ClaudeLike
@@ -29,6 +30,7 @@ from penstock.agents._stream_json_wire import (
     System,
     TextDelta,
 )
+from penstock.agents.qwen.result_frame import FRAME_END, FRAME_START
 from penstock.events import Cause
 from penstock.updates import MessageEnd, MessageStart, ModelUsage, Notice, Result, Text, ToolCall, Traits, Update
 
@@ -39,10 +41,8 @@ _API_ERROR = re.compile(
     re.DOTALL,
 )
 _REMARK = "[API Error: "
-_EXIT_LINE = re.compile(
-    r"(?:\nError: \(none\))?\nExit Code: (\d{1,10})\nSignal: [^\n]*"
-    r"(?:\n(?:Background PIDs|Process Group PGID): [^\n]*)*\Z"
-)
+_EXIT_LINE = re.compile(FRAME_END)
+_OUTPUT = re.compile(FRAME_START)
 _TURN_LIMIT = 53
 """Exit status of qwen 0.15.10 at the limit of `--max-session-turns`. It then prints no result."""
 _QUOTA = "Qwen OAuth quota exceeded:"
@@ -54,7 +54,6 @@ class Qwen(ClaudeLike):
 
     name: ClassVar[str] = "qwen"
     traits: ClassVar[Traits] = Traits(block_ends=True, finals=True, command_status=False)
-    exit_line: ClassVar[re.Pattern[str]] = _EXIT_LINE
     cached_inside: ClassVar[bool] = True
     is_resumed: bool = False
     """True if the run continues a session. The usage of its result is then that of all runs of the session, and the sum
@@ -157,6 +156,14 @@ class Qwen(ClaudeLike):
                 if not block["text"]:
                     return
         yield from super()._whole(block, key, lane)
+
+    def _output(self, text: str, failed: bool) -> tuple[str, int | None]:
+        end = _EXIT_LINE.search(text)
+        framed = _OUTPUT.fullmatch(text[: end.start()]) if end is not None else None
+        if end is None or framed is None or not (failed or framed[1] == ""):  # a command may print such lines itself
+            return split_status(text, _EXIT_LINE) if failed else (text, None)
+        signal = f"Signal: {end['signal']}" if end["signal"] else ""
+        return framed[1] or signal, int(end[1])
 
     def _key(self, message: ApiMessage) -> str | None:
         return None

@@ -20,6 +20,7 @@ from penstock.agents._facts import (
 from penstock.agents._permissions import ACP, DENIED, EVERYTHING
 from penstock.agents._project_files import AGENTS_MD, DOTENV, SKILLS, ProjectFiles
 from penstock.agents._variables import OPENAI
+from penstock.agents.qwen.result_frame import FRAME_END, FRAME_START
 
 SIGNS = (
     Sign(types=("system",), has=("qwen_code_version",)),
@@ -96,7 +97,8 @@ FACTS = AgentFacts(
         private_methods=("qwen/",),
         status_remark=r'Background (?:agent|shell|task) ".*" (?:completed|failed|cancelled|was cancelled|stopped)\.',
         whole_texts=True,
-        exit_line=r"\nExit Code: (\d{1,10})\nSignal: [^\n]*(?:\n(?:Background PIDs|Process Group PGID): [^\n]*)*\Z",
+        exit_line=FRAME_END,
+        frame=FRAME_START,
         command_status=False,
     ),
     other_output=OtherOutput(
