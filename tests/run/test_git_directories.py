@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from penstock.run import git_directories
@@ -59,7 +61,7 @@ def run(command: str, folder: Path) -> None:
     away = folder.parent / "away"
     text = command.replace("CONFIG", PROGRAM).replace("PLANTED", str(folder.parent / "planted"))
     who = {f"GIT_{role}_{part}": "a@b" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
-    env = {**os.environ, **who, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    env = {**os.environ, **who, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "GIT_EDITOR": ":"}
     subprocess.run(["sh", "-c", text.replace("AWAY", str(away))], cwd=folder, env=env, capture_output=True, check=False)
 
 
@@ -68,7 +70,7 @@ def shop(tmp_path: Path) -> Path:
     """A repository with a commit, and another one away from it that starts a program."""
     for name in ("shop", "away"):
         (tmp_path / name).mkdir()
-        run("git init -q . && echo 1 >a && git add a && git commit -q -m x", tmp_path / name)
+        run("git init -q -b main . && echo 1 >a && git add a && git commit -q -m x", tmp_path / name)
     run(f"git {MONITOR}", tmp_path / "away")
     return tmp_path / "shop"
 
@@ -105,6 +107,92 @@ def test_what_an_agent_plants_does_not_run(shop: Path, what: str) -> None:
     run(command, shop)
     assert not planted.exists()
     assert [text for text in said if "later runs would obey" in text]
+
+
+REBASE = (
+    "mkdir .git/rebase-merge; printf 'STEP\\n' >.git/rebase-merge/git-rebase-todo; for name in onto orig-head; do"
+    " git rev-parse HEAD >.git/rebase-merge/$name; done; echo refs/heads/main >.git/rebase-merge/head-name;"
+    " touch .git/rebase-merge/interactive"
+)
+RUNS = REBASE.replace("STEP", "exec touch PLANTED")
+CONFLICT = "git checkout -q -b side; echo 2 >a; git commit -qam 2; git checkout -q main; echo 3 >a; git commit -qam 3"
+STRATEGY = (
+    f"{CONFLICT}; mkdir git-merge-x; printf '#!/bin/sh\\ntouch PLANTED\\n' >git-merge-x/y; chmod +x git-merge-x/y"
+)
+"""A program among the files, to which the name of a strategy can lead."""
+WORKTREE = REBASE.replace("STEP", "  x\ttouch PLANTED").replace(".git/", "")
+
+UNFINISHED = {
+    "a step of a rebase": (RUNS, "git rebase --continue"),
+    "a step of the repository's own worktree": (
+        f"git worktree add -q w; cd .git/worktrees/w; {WORKTREE}",
+        "cd w && git rebase --continue",
+    ),
+    "a step in a repository below": (f"{SUB}; cd sub; {RUNS}", "cd sub && git rebase --continue"),
+    "a step in a new repository": (
+        f"rm -rf .git; git init -q -b main; git add a; git commit -qm x; {RUNS}",
+        "git rebase --continue",
+    ),
+    "the strategy of a rebase": (
+        f"{STRATEGY}; {REBASE.replace('STEP', 'pick side')}; echo x/y >.git/rebase-merge/strategy",
+        "git rebase --continue",
+    ),
+    "the strategy of a cherry-pick": (
+        f"{STRATEGY}; mkdir .git/sequencer; cd .git/sequencer; git rev-parse main | tee head >abort-safety;"
+        " printf 'pick side\\npick side\\n' >todo; printf '[options]\\n\\tstrategy = x/y\\n' >opts",
+        "git cherry-pick --continue",
+    ),
+    "a rebase that is a link": (
+        f"{RUNS}; mv .git/rebase-merge x; ln -s ../x .git/rebase-merge",
+        "git rebase --continue",
+    ),
+    "a file that is a link": (
+        f"{RUNS}; cd .git/rebase-merge; mv git-rebase-todo ../x; ln -s ../x git-rebase-todo",
+        "git rebase --continue",
+    ),
+}
+"""What an agent leaves of an operation of git, and the command of a person that would run its program."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", UNFINISHED)
+def test_what_an_agent_leaves_unfinished_does_not_run(shop: Path, what: str) -> None:
+    """Git would start the program when the operation is continued."""
+    script, command = UNFINISHED[what]
+    planted = shop.parent / "planted"
+    place = watched(str(shop), (), since=now(shop))
+    if what == "a step in a new repository":
+        place = msgspec.structs.replace(place, had_git=False)
+    run(script, shop)
+    shutil.copytree(shop, shop.parent / "copy", symlinks=True)
+    run(command, shop)
+    assert planted.exists(), "the try is real"
+    planted.unlink()
+    shutil.rmtree(shop)
+    (shop.parent / "copy").rename(shop)
+    said = put_aside(str(shop.parent / "data"), place)
+    run(command, shop)
+    assert not planted.exists()
+    assert [text for text in said if str(shop) in text and str(shop.parent / "data") in text]
+
+
+def test_a_rebase_goes_on_without_new_commands(shop: Path) -> None:
+    """Its commits are kept, and so are commands that were there before: they are a person's."""
+    run(
+        f"{CONFLICT}; git checkout -q side; echo 4 >b; git add b; git commit -qm 4; git rebase -q -x 'touch MINE' main",
+        shop,
+    )
+    todo = shop / ".git/rebase-merge/git-rebase-todo"
+    mine = todo.read_text()
+    place = watched(str(shop), (), since=now(shop))
+    todo.write_text(f"exec touch PLANTED\n{mine}".replace("PLANTED", str(shop.parent / "planted")))
+    [said] = put_aside(str(shop.parent / "data"), place)
+    assert "commands into" in said
+    assert todo.read_text() == mine
+    run("echo 5 >a; git add a; git rebase --continue", shop)
+    assert (shop / "MINE").exists()
+    assert not (shop.parent / "planted").exists()
+    assert subprocess.check_output(["git", "log", "--format=%s"], cwd=shop, text=True).split() == ["4", "2", "3", "x"]
 
 
 def test_what_was_there_stays(shop: Path) -> None:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 import re
-import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+
+from penstock.run.regular_files import content_of
+from penstock.run.unfinished import files_of, starts_program
 
 CONFIGS = ("config", "config.worktree")
 """Files of a git directory with settings."""
@@ -67,9 +69,12 @@ class GitSearch:
         since: time of `time.time`.
         known: git directories that were found after an earlier run, with their inodes; None if there was none. What an
             earlier run wrote is looked at once the directory around it becomes a git directory.
+        commands: digests of the commands that unfinished operations had before (`unfinished.commands_before`).
     """
 
-    def __init__(self, top: str, since: float, known: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, top: str, since: float, known: Mapping[str, int] | None = None, commands: Collection[str] = ()
+    ) -> None:
         self.unseen: str = ""
         """Why some of them were not looked at; "" if all were."""
         self.git_directories: dict[str, int] = {}
@@ -80,6 +85,7 @@ class GitSearch:
         self._top = os.path.realpath(top)
         self._since = int((since - SLACK_SECONDS) * 1e9)
         self._known = known
+        self._commands = commands
         self.entries: list[str] = sorted(self._entries())
         """Paths of the entries."""
         if not self.unseen:
@@ -87,11 +93,14 @@ class GitSearch:
             self.shared = sorted(paths[0] for paths in groups)
 
     def _entries(self) -> Iterator[str]:
+        git = os.path.join(self._top, ".git")  # first, since a run can make more directories than are looked at
+        if not os.path.islink(git):
+            yield from (path for path in files_of(git) if starts_program(path, self._commands))
         for directory, names in self._directories():
             if directory != self._top and ".git" in names:
                 yield from self._pointer(os.path.join(directory, ".git"))
             is_git = "HEAD" in names and ("objects" in names or "commondir" in names)
-            if directory != os.path.join(self._top, ".git") and (is_git or os.path.basename(directory) == ".git"):
+            if directory != git and (is_git or os.path.basename(directory) == ".git"):
                 yield from self._of_git_directory(directory)
 
     def _directories(self) -> Iterator[tuple[str, set[str]]]:
@@ -156,6 +165,9 @@ class GitSearch:
         if is_new(path):
             text = _text(path, MAX_POINTER_BYTES)
             if text is None or not self._is_inside(os.path.join(git, text.strip())):
+                yield path
+        for path in files_of(git):
+            if (is_new(path) or is_new(os.path.dirname(path))) and starts_program(path, self._commands):
                 yield path
         hooks = os.path.join(git, "hooks")
         if os.path.islink(hooks) or not os.path.isdir(hooks):
@@ -239,15 +251,8 @@ def printable(path: str) -> str:
 
 def _text(path: str, most: int) -> str | None:
     """Return the text of a regular file; None for anything else, and for one that is too large."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None  # git would wait for a pipe for ever
-        text = file.read(most + 1)
-    return text.decode("utf-8", "replace") if len(text) <= most else None
+    content = content_of(path, most)
+    return None if content is None else content.decode("utf-8", "replace")
 
 
 def _names(directory: str) -> list[str]:

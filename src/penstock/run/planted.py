@@ -23,6 +23,7 @@ import msgspec
 from penstock.run.git_directories import GitSearch, is_harmless, printable
 from penstock.run.obeyed_keys import obeyed_in
 from penstock.run.outside_links import LinkSearch
+from penstock.run.unfinished import commands_before, harmless_part
 
 FOLDER = "confined"
 """Directory of the records in the data directory."""
@@ -74,6 +75,8 @@ class Watched(msgspec.Struct, frozen=True):
     """Time of its beginning."""
     known: str = ""
     """File of the git directories that were below the directory after an earlier run."""
+    commands: tuple[str, ...] = ()
+    """Digests of the commands in unfinished operations of git."""
 
 
 def watched(
@@ -92,7 +95,8 @@ def watched(
     before = tuple(_entries(seen))
     links = tuple(LinkedSetting(path, os.readlink(path), _file_of(path)) for path in before if os.path.islink(path))
     files = tuple((path, obeyed_in(path)) for path in keys)
-    return msgspec.structs.replace(seen, before=before, links=links, keys=files, began=time.time())
+    commands = commands_before(cwd) if since else ()
+    return msgspec.structs.replace(seen, before=before, links=links, keys=files, began=time.time(), commands=commands)
 
 
 def _file_of(path: str) -> tuple[int, int] | None:
@@ -207,16 +211,25 @@ def put_aside(data: str, place: Watched) -> list[str]:
             )
             continue
         moved += 1
+        steps = harmless_part(path, place_now, place.commands)
+        is_continued = steps is not None and _made(path, steps)
         if moved <= MAX_SAID:
-            said.append(
-                f"the agent has made {printable(path)}, which later runs would obey; it is in {printable(place_now)}"
-            )
+            said.append(_warning(printable(path), printable(place_now), is_continued=is_continued))
     if moved > MAX_SAID:
         said.append(f"{moved - MAX_SAID:,} more entries that the agent has made are in {os.path.join(data, ASIDE)}")
     said += _put_keys_aside(place, os.path.join(data, ASIDE))
     said += [_linked_again(link) for link in changed]
     kept = (link for link in place.links if link not in changed)
     return said + [_other_file(link) for link in kept if link.file != _file_of(link.path) and _is_in(place, link.path)]
+
+
+def _warning(path: str, place: str, *, is_continued: bool) -> str:
+    if is_continued:
+        return (
+            f"the agent has put commands into {path}, which git would run when you continue the rebase; they are taken"
+            f" out, and the whole file is in {place}"
+        )
+    return f"the agent has made {path}, which later runs would obey; it is in {place}"
 
 
 def _put_keys_aside(place: Watched, aside: str) -> list[str]:
@@ -266,7 +279,7 @@ def _new(place: Watched, git: str) -> tuple[list[str], list[str]]:
     ]
     if not place.since:
         return new, said
-    below = GitSearch(place.git, place.since, _known(place.known))
+    below = GitSearch(place.git, place.since, _known(place.known), place.commands)
     _note_known(place.known, below.git_directories)
     new += [path for path in below.entries if git not in new or not path.startswith(f"{git}{os.sep}")]
     if below.unseen:
@@ -315,6 +328,16 @@ def _removed(path: str, remove: Callable[[str], None]) -> bool:
         remove(path)
     except FileNotFoundError:
         return True
+    except OSError:
+        return False
+    return True
+
+
+def _made(path: str, content: bytes) -> bool:
+    """Make a file where none is, and return whether that was done."""
+    try:
+        with open(path, "xb") as file:
+            file.write(content)
     except OSError:
         return False
     return True
