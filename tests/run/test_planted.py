@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +158,96 @@ def test_keys_are_compared_by_the_next_run_too(shop: Path) -> None:
     path.write_text(PLANTED[0])
     [said] = settle(str(data))
     assert str(path) in said
+
+
+# --- logins in a database ---
+
+TABLES = """
+    CREATE TABLE account (id text PRIMARY KEY, email text, url text NOT NULL, access_token text);
+    CREATE TABLE account_state (id integer PRIMARY KEY, active_account_id text, active_org_id text);
+    CREATE TABLE credential (id text PRIMARY KEY, value text NOT NULL);
+    CREATE TABLE project (id text PRIMARY KEY, commands text);
+    CREATE TABLE message (id text PRIMARY KEY, data text);
+    INSERT INTO account VALUES ('mine', 'a@b', 'https://mine.test', 'secret');
+    INSERT INTO credential VALUES ('mine', '{"type": "oauth", "access": "secret"}');
+"""
+ROWS = {
+    "an account": "INSERT INTO account VALUES ('x', 'a@b', 'https://planted.test', 't')",
+    "another address": "UPDATE account SET url = 'https://planted.test'",
+    "an address that is no text": "UPDATE account SET url = x'ff00'",
+    "a login with an address": """INSERT INTO credential VALUES ('x', '{"metadata": {"server": "http://planted"}}')""",
+    "a login with a command": """INSERT INTO credential VALUES ('x', '{"type": "key", "key": "!sh planted"}')""",
+    "a login that is broken": "INSERT INTO credential VALUES ('x', '{')",
+    "a command of a project": """INSERT INTO project VALUES ('x', '{"start": "sh planted"}')""",
+    "a trigger": "CREATE TRIGGER x AFTER INSERT ON message BEGIN UPDATE account SET url = 'http://planted'; END",
+    "a view": "ALTER TABLE account RENAME TO y; CREATE VIEW account AS SELECT *, 'http://planted' AS url FROM y",
+    "a table in capitals": "DROP TABLE account; CREATE TABLE ACCOUNT (Url); INSERT INTO account VALUES ('http://planted')",
+    "a column that is computed": "ALTER TABLE account ADD COLUMN x text GENERATED ALWAYS AS ('http://planted')",
+    "more rows than are read": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 10001)"
+    " INSERT INTO credential SELECT i, '{}' FROM n",
+}
+
+
+def database(shop: Path) -> Path:
+    """A database with logins of a person and a conversation, as opencode has one."""
+    path = shop.parent / "state/opencode.db"
+    change(path, f"PRAGMA journal_mode = wal; {TABLES}").close()
+    return path
+
+
+def change(path: Path, script: str) -> sqlite3.Connection:
+    """Change a database, and return the connection: while it is open, changes can be in the file beside it."""
+    connection = sqlite3.connect(path)
+    connection.executescript(script)
+    return connection
+
+
+@pytest.mark.parametrize("what", ROWS)
+def test_a_login_in_a_database_is_put_aside(shop: Path, what: str) -> None:
+    """Settings would be fetched from the address. All files of the database stay together."""
+    path = database(shop)
+    place = watched(str(shop), (), keys=(str(path),))
+    with closing(change(path, ROWS[what])):
+        [said] = put_aside(str(shop.parent / "data"), place)
+    assert "conversations" in said
+    assert "planted" not in said
+    assert not list((shop.parent / "state").iterdir())
+    [kept] = (shop.parent / "data").rglob("opencode.db")
+    assert str(kept) in said
+    assert kept.with_name("opencode.db-wal").exists()
+
+
+def test_a_database_of_a_usual_run_stays(shop: Path) -> None:
+    """Renewed tokens, conversations, and what a person had before are not planted."""
+    path = database(shop)
+    trigger = "CREATE TRIGGER x AFTER DELETE ON message BEGIN SELECT 1; END"
+    change(path, ";".join([ROWS["an account"], ROWS["a command of a project"], trigger])).close()
+    place = watched(str(shop), (), keys=(str(path),))
+    renewed = "UPDATE account SET access_token = 'new'; INSERT INTO message VALUES ('m', 'planted')"
+    change(path, f'{renewed}; UPDATE credential SET value = \'{{"access": "new"}}\'').close()
+    assert put_aside(str(shop.parent / "data"), place) == []
+    path.unlink()
+    assert put_aside(str(shop.parent / "data"), place) == []
+    change(path, f"{TABLES}; DELETE FROM account").close()
+    assert put_aside(str(shop.parent / "data"), place) == []
+
+
+@pytest.mark.parametrize("name", ["opencode.db", "opencode.db-wal"])
+def test_a_database_that_makes_wait_is_put_aside(shop: Path, name: str) -> None:
+    """A pipe in place of one of its files makes nobody wait."""
+    path = database(shop)
+    place = watched(str(shop), (), keys=(str(path),))
+    path.with_name(name).unlink(missing_ok=True)
+    os.mkfifo(path.with_name(name))
+    [said] = put_aside(str(shop.parent / "data"), place)
+    assert "conversations" in said
+    assert not os.path.lexists(path.with_name(name))
+
+
+def test_a_database_that_is_none_is_put_aside(shop: Path) -> None:
+    """The agent may read more of it than Penstock."""
+    path = database(shop)
+    place = watched(str(shop), (), keys=(str(path),))
+    path.write_bytes(path.read_bytes()[:40] + b"planted" * 1000)
+    [said] = put_aside(str(shop.parent / "data"), place)
+    assert "conversations" in said

@@ -46,13 +46,14 @@ def obeyed_in(path: str) -> tuple[str, ...]:
     try:
         value = json.loads(data.decode("utf-8-sig", "replace"), parse_int=float)
         entries = value.items() if isinstance(value, dict) else [("", value)]
-        found = [json.dumps([name, entry], sort_keys=True) for name, entry in entries if _is_obeyed(entry)]
+        found = [json.dumps([name, entry], sort_keys=True) for name, entry in entries if is_obeyed(entry)]
     except (ValueError, RecursionError):
         return (UNREADABLE,)
     return tuple(sorted(hashlib.sha256(entry.encode()).hexdigest() for entry in found))
 
 
-def _is_obeyed(value: Any) -> bool:
+def is_obeyed(value: Any) -> bool:
+    """Return whether an entry is a command in place of a key, or has an address that settings come from."""
     waiting = [value]
     while waiting:
         one = waiting.pop()

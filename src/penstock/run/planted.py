@@ -31,6 +31,8 @@ ASIDE = "aside"
 """Directory of the data directory for what was put aside."""
 KNOWN = "git-directories.json"
 """File of the git directories that were below a working directory after its last run, beside the caches of that."""
+ENDS = ("-wal", "-shm", "-journal")
+"""Ends of the names of the files that belong to a database."""
 MAX_SAID = 20
 """Entries that are named one by one."""
 GIT_NAMES = ("commondir", "config", "config.worktree", "hooks", "info")
@@ -94,7 +96,7 @@ def watched(
     seen = Watched(git=cwd, had_git=has_git, patterns=patterns, caches=caches, since=since, known=known, state=state)
     before = tuple(_entries(seen))
     links = tuple(LinkedSetting(path, os.readlink(path), _file_of(path)) for path in before if os.path.islink(path))
-    files = tuple((path, obeyed_in(path)) for path in keys)
+    files = tuple((path, _logins_in(path)) for path in keys)
     commands = commands_before(cwd) if since else ()
     return msgspec.structs.replace(seen, before=before, links=links, keys=files, began=time.time(), commands=commands)
 
@@ -236,14 +238,42 @@ def _put_keys_aside(place: Watched, aside: str) -> list[str]:
     """Move the files of keys with an entry of this run that later runs would obey; return a sentence for each."""
     said = []
     for path, before in place.keys:
-        if set(obeyed_in(path)) <= set(before):
+        if set(_logins_in(path)) <= set(before):
             continue
         what = f"the agent has put a login into {printable(path)} that later runs would obey: a command or an address"
+        file = "the database, which has the conversations too, is in" if _is_database(path) else "the file is in"
         try:
-            said.append(f"{what}; the file is in {printable(_move(path, aside))}: look at it, or log in again")
+            said.append(f"{what}; {file} {printable(_move_login(path, aside))}: look at it, or log in again")
         except OSError as error:
             said.append(f"{what}; remove the file, as it cannot be moved: {error.strerror}")
     return said
+
+
+def _is_database(path: str) -> bool:
+    return path.endswith(".db")
+
+
+def _logins_in(path: str) -> tuple[str, ...]:
+    """Return a digest of each login in a file or a database that later runs obey."""
+    if not _is_database(path):
+        return obeyed_in(path)
+    from penstock.run.obeyed_rows import obeyed_rows_in  # few agents need SQLite
+
+    return obeyed_rows_in(path, ENDS)
+
+
+def _move_login(path: str, aside: str) -> str:
+    """Move a file of logins, and all files of a database into one directory; return its place.
+
+    Raises:
+        OSError: it has its name still.
+    """
+    word = uuid.uuid4().hex[:8]
+    place = _move(path, aside, word)
+    for end in ENDS if _is_database(path) else ():
+        with suppress(OSError):
+            _move(f"{path}{end}", aside, word)
+    return place
 
 
 def _linked_again(link: LinkedSetting) -> str:
@@ -294,7 +324,7 @@ def _new(place: Watched, git: str) -> tuple[list[str], list[str]]:
     return new, said
 
 
-def _move(path: str, aside: str) -> str:
+def _move(path: str, aside: str, word: str = "") -> str:
     """Move an entry below the directory for what is put aside, and return its place.
 
     It gets another name first, since an agent can make something that cannot be copied to another file system: then it
@@ -303,9 +333,9 @@ def _move(path: str, aside: str) -> str:
     Raises:
         OSError: it has its name still.
     """
-    word = uuid.uuid4().hex[:8]
+    word = word or uuid.uuid4().hex[:8]
     parent, name = os.path.split(path)
-    renamed = os.path.join(parent, f".penstock-aside-{word}")
+    renamed = os.path.join(parent, f".penstock-aside-{uuid.uuid4().hex[:8]}")
     try:
         os.rename(path, renamed)
     except PermissionError:

@@ -121,7 +121,9 @@ FACTS = AgentFacts(
         instructs=(AGENTS_MD, "CONTEXT.md", *CLAUDE_FILES.instructs),
     ),
     state=(
-        StateFolder(".local/share", "XDG_DATA_HOME", "opencode", settings=("bin",), keys=("auth.json",)),
+        StateFolder(
+            *(".local/share", "XDG_DATA_HOME", "opencode"), settings=("bin",), keys=("auth.json", "opencode.db")
+        ),
         # Repositories with copies of files, whose settings git obeys.
         StateFolder(".local/share", "XDG_DATA_HOME", "opencode/snapshot", writes="apart"),
         StateFolder(".local/state", "XDG_STATE_HOME", "opencode"),
