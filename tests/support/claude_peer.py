@@ -11,7 +11,7 @@ only while that file is there. A message that is still there at the end of the t
 Code; without ears the last answer takes so long that it can be withdrawn before. `--old`: a version that does not
 report what becomes of messages; `--mute`: one that announces such reports and writes none.
 `--late=SECONDS`: a message that is not read in its turn can no longer be withdrawn, and in the turn that it begins the
-first word takes so long.
+first word takes so long. A message that has arrived leaves the file FILE.given beside that of `--did`.
 """
 
 from __future__ import annotations
@@ -122,6 +122,7 @@ class Peer:
                 self.did(prompt=text)
             else:
                 self.given.append((text, id))
+                Path(f"{self.options.did}.given").touch()
                 self.lifecycle(id, "queued")
                 if not self.is_working:
                     self.next_turn()

@@ -7,7 +7,7 @@
 
 A turn writes "Working." and goes on until the gate is there, or for some short steps of random length (`--random`).
 Before each step it reads the messages that were given to it, and answers each; with `--ears=FILE` only while that file
-is there.
+is there. A message that has arrived leaves the file FILE.given beside that of `--did`.
 `--rejects`: it rejects them. One that comes after the last step is only added to the conversation, without an answer.
 """
 
@@ -107,6 +107,7 @@ class Peer:
                     self.say(id=id, error={"code": -32600, "message": "another turn is active"})
                 else:
                     self.given.append((params["input"][0]["text"], params["clientUserMessageId"]))
+                    Path(f"{self.options.did}.given").touch()
                     self.say(id=id, result={"turnId": self.turn})
             case "turn/interrupt":
                 self.say(id=id, result={})

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from waiting import PATIENCE, STEP
+from waiting import PATIENCE, STEP, until_true
 
 from penstock import events as ev
 from penstock.chat.errors import Conflicting, Invalid, NoSuchTurn
@@ -147,6 +147,8 @@ def test_a_message_that_was_not_taken_runs_as_the_next_turn(home: Home, agent: s
             chat = await begun(service, agent)
             await service.prompt(chat, "steer", steers=1)
             await until(service, chat, 2, steer=Steer(1, state))
+            if state == "given":  # to a process, which may not have read it yet
+                await until_true((home.folder / "did.given").exists)
             gate.touch()
             turns = await home.settled(service, chat)
             assert [(turn.turn, turn.outcome, turn.steer) for turn in turns] == [
