@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from markdown_table import row, section
+from penstock.agents.registry import AGENTS
 from penstock.run.confine import machine_problem
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,7 +24,9 @@ from install import NotInstalled  # noqa: E402 - the harness of the real agents
 from setups import TARGETS, Target, bench  # noqa: E402
 
 RECORDING = ROOT / "tests" / "recordings" / "claude" / "tools" / "input.ndjson"
-ROUTES = ("claude-exec", "codex-exec", "gemini-exec", "opencode-exec", "pi-exec")
+AGENTS_MEASURED = ("claude", "codex", "gemini", "opencode", "pi")
+ROUTES = {f"{name}-{AGENTS[name].default_name(can_answer=False)}" for name in AGENTS_MEASURED}
+"""Routes that a run uses by default if nobody can answer the agent, as in these runs."""
 PLAIN, CONFINED, RESTRICTED = ["--sandbox=off"], ["--sandbox=on"], ["--network=agent"]
 WAYS = (PLAIN, CONFINED, RESTRICTED)
 
@@ -39,10 +42,10 @@ def report(quick: bool) -> Iterator[str]:
     yield from section(
         "Confined runs",
         "From the start of `penstock run` until the first text can be read: the least of runs that take turns. The "
-        "first agent is a stand-in that prints a recording at once. The others are real agents, which answer by a "
-        "model server of the tests, if `tests/real/install.py` has installed them. Wanted for the stand-in: confined "
-        "at most 10 ms later, and 40 ms with `--network agent`. The CPU time is that of all processes, plain = 1, "
-        "which a busy machine changes less.",
+        "first agent is a stand-in that prints a recording at once. The others are real agents on the route that such "
+        "a run uses by default, which answer by a model server of the tests, if `tests/real/install.py` has installed "
+        "them. Wanted for the stand-in: confined at most 10 ms later, and 40 ms with `--network agent`. The CPU time "
+        "is that of all processes, plain = 1, which a busy machine changes less.",
         ["agent", "runs", "plain", "confined", "CPU", "`--network agent`", "CPU", "load"],
     )
     if problem := machine_problem():
