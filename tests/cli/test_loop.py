@@ -62,6 +62,7 @@ def test_a_loop_from_begin_to_landing(desk: Desk) -> None:
     done = penstock(desk, "loop", "PROMPT.md", "--work", "worker", "--check", "test -e done", "--name", "l1")
     assert done.returncode == 0, done.stderr
     assert "work/worker" in done.stdout
+    assert f"in {desk.user.root.parent / 'app.l1'} · session s1\n" in done.stdout
     assert "Add done" in done.stdout
     assert "round 1 · check test -e done · green" in done.stderr
     assert done.stderr.endswith("to merge it:       penstock loop land l1\n")

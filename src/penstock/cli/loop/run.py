@@ -43,11 +43,10 @@ MAX_REASON_CHARS = 10_000
 class Display:
     """Listener of a loop: writes events to stdout, and a line for each step to stderr."""
 
-    def __init__(self, options: DisplayOptions, config: Config, data: Path, path: str, state: LoopState) -> None:
+    def __init__(self, options: DisplayOptions, config: Config, data: Path, state: LoopState) -> None:
         self._options = options
         self._config = config
         self._data = data
-        self._path = path
         self._labels = state.settings.candidate_labels
         self._screen = Screen(options)
         self._output = sink_output(options.to)
@@ -78,7 +77,8 @@ class Display:
     def _begin(self, step: RunAgent, run: Run) -> Showing:
         width = max(len(run.label), *(len(f"work/{label}") for label in self._labels if step.candidate), 0)
         number = max(0, step.candidate - 1)
-        context = OutputContext(several=True, number=number, label_width=width, cwd=self._path, is_live=True)
+        cwd = os.path.abspath(run.spec.cwd or ".")  # in the tree of the loop, or of its candidate
+        context = OutputContext(several=True, number=number, label_width=width, cwd=cwd, is_live=True)
 
         def sink(name: str | None) -> Sink:
             return make_sink(self._options, self._config, name, self._screen, context)
@@ -88,7 +88,7 @@ class Display:
 
 def run_loop(journal: Journal, config: Config, options: DisplayOptions, data: Path, *, trust: bool) -> int:
     """Run a loop to its end, write its result, and return the exit status."""
-    display = Display(options, config, data, str(journal.folder), fold(journal.rows))
+    display = Display(options, config, data, fold(journal.rows))
     engine = Engine(journal, config, display, trust=trust)
     stops = 0
     become_subreaper()
