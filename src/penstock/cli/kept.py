@@ -69,8 +69,8 @@ class RunKeeper:
         if keeper.is_new:
             days = f"{self._days} day{'s' * (self._days != 1)}"
             notify_problem(
-                f"runs in a terminal are kept for {days}: see penstock last, penstock history clear, and "
-                "[history] record of the configuration"
+                f"runs in a terminal are kept for {days}: penstock last shows the newest, penstock history clear "
+                "removes them, and history.record = false in the configuration keeps none"
             )
             return
         self._sweep = Thread(target=_sweep, args=(keeper,), daemon=True)

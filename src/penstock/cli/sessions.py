@@ -32,7 +32,7 @@ examples:
   penstock run claude --session 019a… "and now the docs"  any other
 """
 
-HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 
 
 def command(args: list[str]) -> int:
@@ -97,8 +97,10 @@ def as_text(found: Sequence[RunRecord], now: int, *, with_directory: bool) -> st
 def when(at: int, now: int) -> str:
     """Return a time for people: minutes or hours ago, then the date."""
     passed = max(0, now - at)
+    if passed < MINUTE_MS:
+        return "just now"
     if passed < HOUR_MS:
-        return f"{passed // 60_000} min ago"
+        return f"{passed // MINUTE_MS} min ago"
     if passed < DAY_MS:
         return f"{passed // HOUR_MS} h ago"
     return time.strftime("%Y-%m-%d", time.localtime(at / 1000))

@@ -84,8 +84,12 @@ def find_run(wanted: str) -> EarlierRun:
         kept = [run for run in found if run.is_kept]
         number = int(wanted)
         if not 1 <= number <= len(kept):
-            what = f"there is no run {number} to show" if kept else "no run of this directory can be shown"
-            raise UsageError(what, help="penstock history lists the runs; in a terminal they are kept for some days")
+            if kept:
+                raise UsageError(
+                    f"there is no run {number} to show", help="penstock history lists the runs that are kept"
+                )
+            what = "no run of this directory can be shown"
+            raise UsageError(what, help="runs in a terminal are kept for some days")
         if newer := found.index(kept[number - 1]) - (number - 1):
             notify_problem(f"{newer} newer run{'s were' if newer > 1 else ' was'} not kept")
         return kept[number - 1]
