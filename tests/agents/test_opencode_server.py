@@ -117,6 +117,7 @@ def test_our_requests_are_those_that_were_recorded(case: str) -> None:
     wanted: list[tuple[str, str, Any]] = [
         ("GET", f"/session/{session}", None) if asked else ("POST", "/session", {}),
         ("POST", f"/session/{session}/prompt_async", prompt),
+        ("GET", "/command", None),  # newer than the recordings
     ]
     answers: dict[str, list[tuple[str, str, Any]]] = {
         "permission_allow": [

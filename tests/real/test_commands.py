@@ -21,6 +21,7 @@ ONLY = (
     "codex-acp",
     "codex-server",
     "pi-server",
+    "opencode-server",
 )
 """Targets that these tests are for."""
 FILES = {

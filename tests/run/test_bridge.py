@@ -110,11 +110,11 @@ SERVER = textwrap.dedent(
 class Bridged:
     """A running bridge with a server of its own."""
 
-    def __init__(self, folder: Path, mode: str = "") -> None:
+    def __init__(self, folder: Path, mode: str = "", program: Path = BRIDGE) -> None:
         script = folder / "server.py"
         script.write_text(SERVER)
         self.process = subprocess.Popen(
-            [sys.executable, "-P", BRIDGE, "serve", "/event", "--", sys.executable, script, mode],
+            [sys.executable, "-P", program, "serve", "/event", "--", sys.executable, script, mode],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -133,9 +133,10 @@ class Bridged:
             self._lines.put(line)
         self._lines.put(None)
 
-    def send(self, id: int, path: str, body: bytes = b"", method: str = "POST") -> None:
-        """Write a request."""
+    def send(self, id: int, path: str, body: bytes = b"", method: str = "POST", **fields: Any) -> None:
+        """Write a request; `fields` are further ones of it."""
         more = b',"body":' + body if body else b""
+        more += b"".join(b',"%b":%b' % (name.encode(), json.dumps(it).encode()) for name, it in fields.items())
         self.write(b'{"id":%d,"method":"%b","path":"%b"%b}\n' % (id, method.encode(), path.encode(), more))
 
     def write(self, data: bytes) -> None:
@@ -194,8 +195,8 @@ def bridged(tmp_path: Path) -> Iterator[Callable[..., Bridged]]:
     """Starts bridges that are gone after the test."""
     made: list[Bridged] = []
 
-    def start(mode: str = "") -> Bridged:
-        made.append(Bridged(tmp_path, mode))
+    def start(mode: str = "", program: Path = BRIDGE) -> Bridged:
+        made.append(Bridged(tmp_path, mode, program))
         return made[-1]
 
     yield start
@@ -249,6 +250,26 @@ def test_answers_are_one_line_of_json_each(bridged: Callable[..., Bridged]) -> N
     assert bridge.answer(4) == {"id": 4, "status": 500, "body": "Oh\nno"}
     bridge.send(5, "/missing")
     assert bridge.answer(5) == {"id": 5, "status": 404, "body": {"name": "NotFoundError"}}
+
+    bridge.send(6, "/echo", b'[{"a":1,"b":"x","c":[2]},{"b":null},7]', fields=["a", "b"])
+    assert bridge.answer(6)["body"] == [{"a": 1, "b": "x"}, {"b": None}, {}]
+    bridge.send(7, "/echo", b'{"a":1,"c":2}', fields=["a"])
+    assert bridge.answer(7)["body"] == {"a": 1, "c": 2}
+
+
+@pytest.mark.slow
+def test_a_request_that_is_answered_late(bridged: Callable[..., Bridged], tmp_path: Path) -> None:
+    """It is given up after a time limit, unless it is one that may take as long as a turn."""
+    program = tmp_path / "bridge.py"
+    program.write_text(BRIDGE.read_text("utf-8").replace("REQUEST_SECONDS = 300.0", "REQUEST_SECONDS = 0.2"), "utf-8")
+    bridge = bridged(program=program)
+    bridge.send(1, "/slow", patient=True)
+    bridge.send(2, "/echo", b"2")
+    assert bridge.answer(2)["body"] == 2
+    bridge.send(3, "/slow")
+    assert bridge.answer(3)["status"] == 0
+    bridge.send(4, "/release")
+    assert bridge.answer(1)["body"] == "late"
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ exit status 1; the body of the error is still written to stdout.
 `serve` starts PROGRAM, which prints `listening on http://…` when it is ready, and subscribes to its server-sent events
 before it sends anything. All requests apply to the directory that the bridge was started in. One line each::
 
-    > {"id": 1, "method": "POST", "path": "/session", "body": {…}}
+    > {"id": 1, "method": "POST", "path": "/session", "body": {…}}            and more fields of `Ask`
     < {"id": 1, "status": 200, "body": {…}}       a body that is not JSON is a string, no body is null
     < {"id": 2, "status": 0, "body": null, "error": "…"}                      there was no answer
     < {"event": {…}}                              the server's `data:`, byte for byte
@@ -73,6 +73,10 @@ class Ask(msgspec.Struct):
     path: str
     method: str = "GET"
     body: msgspec.Raw = msgspec.Raw(b"")
+    fields: list[str] = []
+    """Fields to keep of each object, if the answer is a list; all if empty."""
+    patient: bool = False
+    """True if the answer may begin later than `REQUEST_SECONDS`."""
 
 
 class End(NamedTuple):
@@ -269,11 +273,17 @@ class Bridge:
         body = bytes(ask.body)
         headers = {"Content-Type": "application/json"} if body else {}
         try:
-            response = self._client.request(ask.method, self._url(ask.path), content=body or None, headers=headers)
+            response = self._client.request(
+                ask.method,
+                self._url(ask.path),
+                content=body or None,
+                headers=headers,
+                timeout=httpx.Timeout(None if ask.patient else REQUEST_SECONDS, connect=CONNECT_SECONDS),
+            )
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             self._answer(ask, 0, b"null", _words(error))
             return
-        self._answer(ask, response.status_code, _as_json(response.content))
+        self._answer(ask, response.status_code, _only(ask.fields, _as_json(response.content)))
 
     def _answer(self, ask: Ask, status: int, body: bytes, error: str = "") -> None:
         more = b',"error":' + msgspec.json.encode(error) if error else b""
@@ -382,6 +392,14 @@ def _as_json(body: bytes) -> bytes:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.json.encode(body.decode("utf-8", "replace"))
     return body.replace(b"\r", b" ").replace(b"\n", b" ")  # JSON has raw line ends between values only
+
+
+def _only(fields: list[str], body: bytes) -> bytes:
+    """Return a list of objects with these fields alone; any other answer, and one for no fields, as it is."""
+    if not fields or not body.startswith(b"["):
+        return body
+    objects = (it if isinstance(it, dict) else {} for it in msgspec.json.decode(body))
+    return msgspec.json.encode([{name: it[name] for name in fields if name in it} for it in objects])
 
 
 def _words(error: BaseException) -> str:

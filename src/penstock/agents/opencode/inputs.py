@@ -29,10 +29,14 @@ def model_of(name: str | None) -> dict[str, str] | None:
 
 def prompt_body(request: Request) -> dict[str, Any]:
     """Return the body of the request that begins a turn."""
-    images = (
+    return message_body(request, [{"type": "text", "text": as_json_text(request.prompt)}, *images_of(request)])
+
+
+def images_of(request: Request) -> list[dict[str, Any]]:
+    """Return the images of a request as parts of a message."""
+    return [
         {"type": "file", "mime": it.media_type, "filename": _name(it.path), "url": it.data_url} for it in request.images
-    )
-    return message_body(request, [{"type": "text", "text": as_json_text(request.prompt)}, *images])
+    ]
 
 
 def message_body(request: Request, parts: list[dict[str, Any]]) -> dict[str, Any]:

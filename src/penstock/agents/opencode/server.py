@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request, as_json_text, not_taken, nothing_is_inside
+from penstock.agents._commands import commands_of
 from penstock.agents._json import (
     as_dict,
     as_int,
@@ -24,6 +25,15 @@ from penstock.agents._json import (
     text_of,
     text_or,
     words_of,
+)
+from penstock.agents.opencode.commands import (
+    CALLED,
+    LISTED,
+    CommandCall,
+    call_body,
+    call_of,
+    command_of,
+    obstacle,
 )
 from penstock.agents.opencode.errors import cause_of, failure, reason_of, retry
 from penstock.agents.opencode.inputs import (
@@ -64,6 +74,8 @@ from penstock.updates import (
 
 BEGIN, PROMPT, PREPARE, AGENTS = 1, 2, 0, -1
 """Ids of the requests that must succeed: the one that returns the session, the prompt, and each of those between."""
+COMMANDS, CALL = -2, -3
+"""Ids of the request for the list of commands, which may fail, and of a call, whose answer comes after the turn."""
 
 KINDS: dict[str, Kind] = {"text": "text", "reasoning": "thinking"}
 SILENT_PARTS = frozenset({"agent", "compaction", "file", "patch", "retry", "snapshot", "subtask"})
@@ -99,6 +111,8 @@ class OpenCodeServer:
         self._said: list[bytes] = []
         self._requests = PROMPT
         self._preparing: deque[tuple[str, Fields, str]] = deque()  # requests between the session and the prompt
+        self._call: CommandCall | None = None  # waits for the list of commands
+        self._asked_for_commands = request is None
         self._session: str | None = None
         self._lanes: dict[str, str | None] = {}  # sessions of this run, ours and those of its sub-agents
         self._users: set[str] = set()  # messages that are not a model's
@@ -206,9 +220,10 @@ class OpenCodeServer:
         else:
             self._post(f"/session/{session}", None, "GET", id=BEGIN)
 
-    def _post(self, path: str, body: Any, method: str = "POST", *, id: int | None = None) -> None:
+    def _post(self, path: str, body: Any, method: str = "POST", *, id: int | None = None, **more: Any) -> None:
+        """Make a request; `more` is for the bridge."""
         self._requests += id is None
-        line: Fields = {"id": self._requests if id is None else id, "method": method, "path": path}
+        line: Fields = {"id": self._requests if id is None else id, "method": method, "path": path, **more}
         self._said.append(msgspec.json.encode(line if body is None else {**line, "body": body}) + b"\n")
 
     def _abort(self) -> None:
@@ -218,11 +233,17 @@ class OpenCodeServer:
         """Read the server's answer to a request."""
         status, body, number = as_int(line.get("status")) or 0, line.get("body"), as_int(line.get("id"))
         if 200 <= status < 300:
+            if number == COMMANDS:
+                return (*self._commands_known(as_list(body)), commands_of(body))
             return self._agents_known(as_list(body)) if number == AGENTS else self._succeeded(number, as_dict(body))
+        if number == COMMANDS:
+            return self._commands_known([])
         reason = reason_of(body) if body else text_of(line.get("error")) or f"the server answered with status {status}"
         if (rejected := self._steers.rejected(number, reason)) is not None:
             return rejected
-        if number not in (BEGIN, PROMPT, PREPARE, AGENTS):
+        if number == CALL and self._busy:
+            return ()  # events report how the turn ends
+        if number not in (BEGIN, PROMPT, PREPARE, AGENTS, CALL):
             return (Notice("error", reason, "warning"),)
         self.over = self._replied = True
         return (Result(is_error=True, reason=reason, session_id=self._session, cause=cause_of(body)),)
@@ -243,7 +264,31 @@ class OpenCodeServer:
             path, body, method = self._preparing.popleft()
             self._post(path, body, method, id=PREPARE)
         elif self._request is not None:
-            self._post(f"/session/{self._session}/prompt_async", prompt_body(self._request), id=PROMPT)
+            self._call = call_of(self._request)
+            if self._call is not None:  # only then the prompt waits for the list
+                self._list_commands(CALLED)
+            else:
+                self._send_prompt(self._request)
+
+    def _send_prompt(self, request: Request) -> None:
+        self._post(f"/session/{self._session}/prompt_async", prompt_body(request), id=PROMPT)
+
+    def _list_commands(self, fields: Sequence[str]) -> None:
+        self._asked_for_commands = True
+        self._post("/command", None, "GET", id=COMMANDS, fields=fields)
+
+    def _commands_known(self, commands: list[Any]) -> Sequence[Update]:
+        """Send the prompt if it waits for the list: as the call of a command if it names one."""
+        call, self._call = self._call, None
+        if call is None or self._request is None:
+            return ()
+        command = command_of(call, commands)
+        why = obstacle(self._request, call, command) if command is not None else None
+        if command is None or why is not None:
+            self._send_prompt(self._request)
+            return (Notice("status", why, "warning"),) if why is not None else ()
+        self._post(f"/session/{self._session}/command", call_body(self._request, call), id=CALL, patient=True)
+        return ()
 
     def _begun(self, session: Fields) -> Sequence[Update]:
         id = text_or(session.get("id"), "")
@@ -307,6 +352,8 @@ class OpenCodeServer:
             self._busy = True
             if self._cancelling:
                 self._abort()
+            elif not self._asked_for_commands:
+                self._list_commands(LISTED)  # beside the turn, which does not wait for it
         if kind != "retry":
             return ()
         again = retry(status, event, self._lanes[session])
