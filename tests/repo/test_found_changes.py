@@ -210,7 +210,7 @@ def test_conflicts_links_and_odd_names(user: UserRepository, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_line_ends_and_large_files(user: UserRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Line ends are those of the user's settings; what is too large to be read is compared by size and time."""
+    """Line ends are those of the user's settings; what is too large to be read is compared by size and times."""
     monkeypatch.setattr(found_changes, "MAX_FILE_BYTES", 1000)
     user.git("config", "core.autocrlf", "true")
     user.commit("More", {"tracked": "x" * 2000, "reverted": "x" * 2000, "ends": "1\n"})
@@ -228,6 +228,36 @@ def test_line_ends_and_large_files(user: UserRepository, tmp_path: Path, monkeyp
     assert kinds(found, user.root) == expected
     assert found is not None
     assert all(it.diff is None for it in found.changes)
+
+
+HIDES = {
+    "its time": "true",
+    "a setting that ignores times": "git config core.trustctime false; git config core.checkStat minimal",
+    "a mark that it is unchanged": "git update-index --assume-unchanged src/a.py",
+    "a mark that it is left out": "git update-index --skip-worktree src/a.py",
+}
+"""Commands of an earlier turn, by what hides a change."""
+
+
+@pytest.mark.parametrize("what", HIDES)
+def test_a_change_that_is_hidden(
+    user: UserRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """A change of the same length whose time is set back counts, in a small file and in one that is not read."""
+    monkeypatch.setattr(found_changes, "MAX_FILE_BYTES", 1000)
+    user.commit("More", {"large": "x" * 2000})
+    user.write({"own": "x" * 2000})
+    subprocess.run(HIDES[what], shell=True, cwd=user.root, check=True)
+
+    def act() -> None:
+        for name in ("src/a.py", "large", "own"):
+            path = user.root / name
+            status = path.stat()
+            path.write_bytes(path.read_bytes().swapcase())
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    found = compare(user.root, tmp_path / "own", act)
+    assert kinds(found, user.root) == dict.fromkeys(["src/a.py", "large", "own"], "update")
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ MAX_NAMES = 20_000
 """Number of files that differ from the index at a look: with more, git's list of ignored files is not maintained."""
 
 MAX_READ_FILES = 2_000
-"""Number of such files that are read at a look. Others are compared by size and time."""
+"""Number of such files that are read at a look. Others are compared by size and times."""
 
 MAX_READ_BYTES = 32 * 1024 * 1024
 """Bytes of all files that are read at a look."""
@@ -64,16 +64,15 @@ OLD_SECONDS = 86_400.0
 TAKEN_SETTINGS = frozenset(
     {
         "core.autocrlf",
-        "core.checkstat",
         "core.eol",
         "core.filemode",
         "core.ignorecase",
         "core.precomposeunicode",
         "core.symlinks",
-        "core.trustctime",
     }
 )
-"""Settings of the repository that count: they define how files are compared, and name no program and no file."""
+"""Settings of the repository that count: they define how files are compared, and name no program and no file. Those by
+which git ignores the time of a file's last change (`core.trustctime`) do not: a program can set all other times."""
 
 OWN_SETTINGS = {
     "core.bare": "false",
@@ -81,6 +80,7 @@ OWN_SETTINGS = {
     "core.fsync": "none",
     "core.looseCompression": "1",
     "core.safecrlf": "false",
+    "core.sparseCheckout": "true",  # a mark of the index that a file is left out does not count if the file is there
 }
 """Settings of the private git directory, which is removed again: speed counts, and nothing may stop it."""
 
@@ -98,7 +98,7 @@ class _Look(NamedTuple):
 
     tree: str
     status: Mapping[str, tuple[int, ...]]
-    """Mode, size, time and number of each file that differs from the index."""
+    """Mode, size, times and number of each file that differs from the index."""
     unread: frozenset[str]
     """Those of them that were not read."""
     new: frozenset[str]
@@ -145,6 +145,7 @@ class FoundChanges:
             self._until = time.monotonic() + SECONDS
             try:
                 if self._prepare():
+                    self._unmark()
                     self._before = self._look()
             except _CannotCompare as error:
                 self._problem = error.problem
@@ -239,6 +240,11 @@ class FoundChanges:
         if done.status:
             raise _CannotCompare("failed")
         return done
+
+    def _unmark(self) -> None:
+        """Compare the files, too, that the index says to be unchanged: an earlier turn could have marked them."""
+        items = self._asked("ls-files", "-v", "-z", "--", *self._below).items
+        self._update([item[2:] for item in items if item[0].islower()], "--no-assume-unchanged")
 
     def _look(self) -> _Look:
         """Put the files that differ from the private index into it."""
@@ -349,7 +355,7 @@ def _status(path: str) -> tuple[int, ...] | None:
         return None
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
         return None
-    return found.st_mode, found.st_size, found.st_mtime_ns, found.st_ino
+    return found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
 def _copy(source: Path, target: Path, max_bytes: int) -> None:

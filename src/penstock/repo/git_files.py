@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.repo.place import move_out
+from penstock.run import unfinished
 
 NAMES = (
     "commondir",
@@ -24,23 +25,25 @@ NAMES = (
     "gitdir",
     "objects/info/alternates",
     "objects/info/http-alternates",
-    "rebase-merge/git-rebase-todo",
+    *unfinished.FILES,
     "shallow",
 )
-"""Files of each git directory. The todo list of a rebase can start programs (`exec`)."""
+"""Files of each git directory. Those of an unfinished operation can start programs."""
 
 FOLDERS = ("branches", "info", "remotes")
 """Directories of which git reads all files. Those in the first and the last one name where it fetches from and pushes
 to."""
 
-USUAL_NAMES = frozenset({"exclude", "git-rebase-todo", "refs", "shallow", "sparse-checkout"})
+USUAL_NAMES = frozenset(
+    {"exclude", "refs", "shallow", "sparse-checkout", *(name.rpartition("/")[2] for name in unfinished.FILES)}
+)
 """Files that git itself changes during a user's work, or that users edit."""
 
 SAMPLE = ".sample"
 """Suffix of hooks that git never runs."""
 
 MAX_FILE_BYTES = 16 << 20
-"""Bytes from which a file is compared by size and time only, and is not copied; git's own files are far smaller."""
+"""Bytes from which a file is compared by size and times only, and is not copied; git's own files are far smaller."""
 
 MAX_ALL_BYTES = 64 << 20
 """Maximum total bytes of files that are read; further files are compared like files that are too large."""
@@ -155,9 +158,9 @@ def _is_harm(name: str, before: Mapping[str, str], after: Mapping[str, str]) -> 
 
 
 def _unit(name: str, state: Mapping[str, str]) -> str:
-    """Return the directory of the worktree, submodule or rebase that contains a file; "" if there is none."""
+    """Return the directory of the worktree, submodule or rebase that contains a file, or `sequencer`; "" for others."""
     parents = (name[:end] for end, character in enumerate(name) if character == "/")
-    marks = {"worktrees": "gitdir", "modules": "config", "rebase-merge": "git-rebase-todo"}
+    marks = {"worktrees": "gitdir", "modules": "config", "rebase-merge": "git-rebase-todo", "sequencer": "opts"}
     mark = marks.get(name.partition("/")[0])
     return next((one for one in parents if mark and f"{one}/{mark}" in state), "")
 
@@ -284,7 +287,7 @@ class _Reader:
                     place.write_bytes(content)
                     place.chmod(stat.S_IMODE(status.st_mode))
             elif stat.S_ISREG(status.st_mode):
-                self._note(path, status, f"{status.st_size} {status.st_mtime_ns}".encode())
+                self._note(path, status, f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}".encode())
             else:
                 self._note(path, status, b"")
         except FileNotFoundError:
