@@ -314,6 +314,7 @@ def test_words_that_do_not_fit(desk: Desk, words: list[str], said: str) -> None:
     assert not (desk.folder / "log").exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_was_repeated_is_shown_again_with_its_end(desk: Desk) -> None:
     """The exit status is that of the last attempt, as it was of the run."""
     ran = desk.run("once", "fix it", "--retry", "1", "--record", str(desk.folder / "kept"))

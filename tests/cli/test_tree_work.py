@@ -86,6 +86,7 @@ def test_a_diff_is_cleaned_for_the_terminal(place: Place) -> None:
     assert "+++ bin\n… no lines to compare\n" in out
 
 
+@pytest.mark.slow
 def test_what_was_not_saved_is_said(place: Place) -> None:
     """A file that is in no ref, an agent that still works, and trees of different commits."""
     tree = place.saved("claude", {"new": "x\n"})

@@ -35,6 +35,7 @@ def publish_until_done(path: Path, prepare: Prepare, state: DocumentState) -> st
     return publish(path, prepare, state).text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(at_most(1, 40)))
 def test_d2_no_save_is_lost(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each line that an editor saved is in the document once, and each reply was published once."""

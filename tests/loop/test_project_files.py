@@ -71,6 +71,7 @@ def reviewed(desk: Desk, **more: Any) -> tuple[int, LoopState]:
     return desk.run(desk.settings("worker", reviews=(RoleAgents(agents=("judge",)),), **more))
 
 
+@pytest.mark.slow
 def test_what_a_worker_plants_rules_no_other_agent(desk: Desk) -> None:
     """The reviewer, the check and the commit have the base's settings; all that was put back is named."""
     begin(desk)
@@ -98,6 +99,7 @@ def _is_review(desk: Desk, name: str) -> bool:
     return "You review a change" in (desk.scripts / name).read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_a_worker_that_writes_only_settings_has_changed_nothing(desk: Desk) -> None:
     """The tree is the same after what was put back, so nothing was done."""
     begin(desk)

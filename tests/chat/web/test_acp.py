@@ -524,6 +524,7 @@ def resource(**what: str) -> dict[str, Any]:
     return {"type": "resource", "resource": {"uri": "file:///src/c.md", **what}}
 
 
+@pytest.mark.slow
 def test_pictures_and_resources_go_with_the_message(gateway: Gateway, editor: AcpClient) -> None:
     """They are files of its turn, byte for byte; links are paths; a session that is loaded shows them again."""
     session = editor.new(gateway.root)

@@ -104,6 +104,7 @@ def test_the_commands_of_a_new_session(gateway: Gateway, editor: AcpClient) -> N
     other.close()
 
 
+@pytest.mark.slow
 def test_the_use_of_the_context(gateway: Gateway) -> None:
     """After each turn a client gets the figures of the page's gauge, and the same when the session is loaded."""
     editor = AcpClient(gateway.folder, gateway.url, "scripted")

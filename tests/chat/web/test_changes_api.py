@@ -107,6 +107,7 @@ def test_turns_that_are_no_longer_kept(gateway: Gateway, monkeypatch: pytest.Mon
         assert client.get(f"/api/chats/{chat}/turns/1/changes").status_code == 404
 
 
+@pytest.mark.slow
 def test_a_denied_edit_changed_nothing(gateway: Gateway) -> None:
     """Its details have the proposal, the turn has no count, and there are no changes."""
     with gateway.client() as client:

@@ -215,6 +215,7 @@ async def ended(gateway: Gateway, name: str, how: str) -> None:
         await asyncio.to_thread(persons.remove, gateway.folder, name)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("does", "how"), CASES, ids=lambda it: it.replace(" ", "_"))
 def test_a_right_that_ended_changes_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch, does: str, how: str) -> None:
     """The person is removed, becomes a viewer, gets another token, is signed out, or the chat becomes private."""
@@ -284,6 +285,7 @@ def loop(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"loop-{journal.folder.name}"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("does", "how"), READS, ids=lambda it: it.replace(" ", "_"))
 def test_a_right_that_ended_reads_nothing(
     scene: Scene, loop: str, monkeypatch: pytest.MonkeyPatch, does: str, how: str

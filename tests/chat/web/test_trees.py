@@ -124,6 +124,7 @@ def desk(tmp_path: Path, page: Path) -> Iterator[Desk]:
     made.close()
 
 
+@pytest.mark.slow
 def test_the_work_of_a_chat_lands(desk: Desk) -> None:
     """The agent works beside the checkout; the look says what the click does; a repeated one does nothing more."""
     chat = desk.begin(title="Set a to 2")

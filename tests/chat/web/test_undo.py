@@ -87,6 +87,7 @@ def does(found: dict[str, Any]) -> dict[str, Any]:
     return {it["path"]: it.get("reason", it["does"]) for it in found["files"]}
 
 
+@pytest.mark.slow
 def test_a_turn_is_taken_back_and_made_again(desk: Desk) -> None:
     """The look says what the click does; a repeated request does nothing more; the chat says so to everybody."""
     desk.work_on(write={"a.py": "one\n2\n", "new/b.py": "new\n"}, run="echo more > made.txt")
