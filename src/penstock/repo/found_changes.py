@@ -164,6 +164,22 @@ class FoundChanges:
             except _CannotCompare as error:
                 return Compared([], error.problem)
 
+    def count(self) -> int | None:
+        """Return the number of files that are changed or new since the last commit; None if it is unknown."""
+        if not _has_git_above(self._directory):
+            return None
+        with self._lock, stopped_by(lambda: self._is_ended):
+            self._until = time.monotonic() + SECONDS
+            try:
+                if not self._prepare():
+                    return None
+                commit = self._run(Git(Path(self._directory)), "rev-parse", "--verify", "HEAD^{commit}")
+                if self._private is not None and commit.status == 0:
+                    (self._private / "HEAD").write_text(f"{commit.text}\n")
+                return _counted(self._asked("status", "--porcelain=v2", "-z", "--ignore-submodules=all").items)
+            except (_CannotCompare, OSError):
+                return None
+
     def close(self) -> None:
         """Stop what another thread may still do here, and remove the private directory."""
         self._is_ended = True
@@ -322,6 +338,17 @@ def _problems() -> Iterator[None]:
         raise _CannotCompare("slow" if error.status is None else "failed") from error
     except (PenstockError, OSError, ValueError) as error:
         raise _CannotCompare("failed") from error
+
+
+def _counted(items: Sequence[str]) -> int:
+    """Return the number of files in the output of `git status --porcelain=v2 -z`."""
+    rest = iter(items)
+    count = 0
+    for item in rest:
+        count += item[:1] in "12u?"
+        if item.startswith("2 "):
+            next(rest, None)  # the path before the file was renamed
+    return count
 
 
 def _kind(path: str, before: _Look, after: _Look) -> ChangeKind:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from penstock.chat.service.agents import directories
 from penstock.chat.service.agents.directories import MAX_SHOWN, DirectoryState, FoundDirectory
 from penstock.chat.service.agents.workspaces import Workspaces
 from penstock.chat.store.rows import Directory
+from penstock.repo.found_changes import FoundChanges
 
 
 @pytest.fixture
@@ -37,6 +39,11 @@ def places(*roots: Path, trusted: Path | None = None) -> Workspaces:
 def named(workspaces: Workspaces, typed: str, *hidden: str) -> list[str]:
     """The paths that are offered for what is typed."""
     return [it.path for it in directories.find(workspaces, typed, hidden)]
+
+
+def state_of(workspaces: Workspaces, path: str) -> DirectoryState:
+    """The state of a directory."""
+    return directories.state_of(workspaces, path, partial(FoundChanges, folder=workspaces.roots[0].parent / "own"))
 
 
 def test_a_path_is_continued(root: Path) -> None:
@@ -89,12 +96,12 @@ def test_the_branch_is_read_without_git(root: Path) -> None:
         ]
     (git / "HEAD").unlink()
     os.mkfifo(git / "HEAD")
-    assert directories.state_of(workspaces, f"{root}/shop") == DirectoryState(f"{root}/shop", False)
+    assert state_of(workspaces, f"{root}/shop") == DirectoryState(f"{root}/shop", False)
 
 
 @pytest.mark.slow
-def test_git_runs_in_a_trusted_directory_alone(root: Path, tmp_path: Path) -> None:
-    """A filter of a repository that nobody trusts does not run; in a trusted directory changes are counted."""
+def test_changes_are_counted_in_a_trusted_directory_alone(root: Path, tmp_path: Path) -> None:
+    """No filter runs: an agent that works there may have made it."""
     shop = root / "shop"
     ran = tmp_path / "ran"
     git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org", "-C", str(shop)]
@@ -109,20 +116,55 @@ def test_git_runs_in_a_trusted_directory_alone(root: Path, tmp_path: Path) -> No
     (shop / "new").touch()
     subprocess.run([*git, "config", "filter.evil.clean", f"touch {ran}; cat"], check=True)
     (shop / ".gitattributes").write_text("two filter=evil\n")
-    assert directories.state_of(places(root), str(shop)) == DirectoryState(str(shop), False, "main")
-    assert not ran.exists()
-    state = directories.state_of(places(root, trusted=shop), str(shop))
+    assert state_of(places(root), str(shop)) == DirectoryState(str(shop), False, "main")
+    state = state_of(places(root, trusted=shop), str(shop))
     assert state == DirectoryState(str(shop), True, "main", 4)
+    assert state_of(places(root, trusted=shop / "src"), str(shop / "src")).changes == 4
+    assert not ran.exists()
     subprocess.run([*git, "checkout", "-q", "--detach"], check=True)
-    state = directories.state_of(places(root, trusted=shop), str(shop))
+    state = state_of(places(root, trusted=shop), str(shop))
     assert state == DirectoryState(str(shop), True, None, 4)
+
+
+PLANTED = {
+    "in a submodule": (
+        "git init -q sub; echo 1 >sub/f; echo '* filter=x' >sub/.gitattributes; git -C sub add .;"
+        " git -C sub commit -qm y; git update-index --add --cacheinfo 160000,$(git -C sub rev-parse HEAD),sub;"
+        " git commit -qm z; touch sub/f"
+    ),
+    "in another git directory": (
+        "mkdir away; cp -r .git/objects .git/refs .git/config away; echo '* filter=x' >.gitattributes;"
+        " git add .; git commit -qm z; rm -r away/*; cp -r .git/objects .git/refs .git/config away;"
+        " echo ../away >.git/commondir; touch one"
+    ),
+}
+"""Commands of a confined agent that make settings of git which its own repository does not have."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", PLANTED)
+def test_no_filter_of_an_agent_at_work_runs(root: Path, tmp_path: Path, where: str) -> None:
+    """A confined agent could leave its confinement by it, before what it has planted is put aside."""
+    shop = root / "shop"
+    who = {f"GIT_{role}_{part}": "a@b" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
+    program = f"touch {tmp_path / 'ran'}; cat"
+    script = f"git init -q -b main; echo 1 >one; git add .; git commit -qm x; {PLANTED[where]}"
+    name = "sub/.git/config" if "sub" in where else "away/config"
+    script += f"; git config -f {name} filter.x.clean '{program}'"
+    subprocess.run(["sh", "-ec", script], cwd=shop, env=os.environ | who, check=True)
+    subprocess.run(["git", "status"], cwd=shop, capture_output=True, check=True)
+    assert (tmp_path / "ran").exists(), "the try is real"
+    (tmp_path / "ran").unlink()
+    subprocess.run("touch one; ls sub && touch sub/f", shell=True, cwd=shop, check=False)
+    assert state_of(places(root, trusted=shop), str(shop)).changes is not None
+    assert not (tmp_path / "ran").exists()
 
 
 def test_only_directories_below_roots_have_a_state(root: Path) -> None:
     """As for a chat that begins there."""
     workspaces = places(root, trusted=root)
-    assert directories.state_of(workspaces, str(root)) == DirectoryState(str(root), True)
+    assert state_of(workspaces, str(root)) == DirectoryState(str(root), True)
     with pytest.raises(OutsideRoots):
-        directories.state_of(workspaces, str(root / "shadow"))
+        state_of(workspaces, str(root / "shadow"))
     with pytest.raises(Invalid):
-        directories.state_of(workspaces, str(root / "sheet"))
+        state_of(workspaces, str(root / "sheet"))

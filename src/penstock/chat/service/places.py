@@ -96,7 +96,7 @@ class Places:
         Raises:
             Invalid, OutsideRoots: it is not a directory below a root.
         """
-        found = await asyncio.to_thread(directories.state_of, self._workspaces, path)
+        found = await asyncio.to_thread(directories.state_of, self._workspaces, path, self._shared.compare)
         if found.changes is None:  # it is not trusted, or in no repository
             return found
         return replace(found, tree=await self._can_have_tree(found.path))

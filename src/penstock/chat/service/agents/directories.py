@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,6 +19,9 @@ from penstock.chat.errors import Invalid
 from penstock.chat.service.agents.workspaces import MAX_PATH_CHARS, Workspaces
 from penstock.chat.service.files import is_inside
 from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.repo.found_changes import FoundChanges
 
 MAX_SHOWN = 50
 """Directories that are offered at once: more than a person reads."""
@@ -76,8 +80,11 @@ def find(workspaces: Workspaces, typed: str, hidden: Iterable[str] = ()) -> list
     return [FoundDirectory(path, workspaces.is_trusted(Path(path)), _branch(path)) for path in islice(paths, MAX_SHOWN)]
 
 
-def state_of(workspaces: Workspaces, path: str) -> DirectoryState:
+def state_of(workspaces: Workspaces, path: str, compare: Callable[[str], FoundChanges] | None) -> DirectoryState:
     """Return the state of a directory at or below a root. It blocks, for at most some seconds.
+
+    An agent that works there may have changed git's settings. So none of them counts, and those of submodules are not
+    read: files are compared as `compare` does it.
 
     Raises:
         Invalid, OutsideRoots: as `Workspaces.find`.
@@ -85,7 +92,8 @@ def state_of(workspaces: Workspaces, path: str) -> DirectoryState:
     real = workspaces.find(path)
     if not workspaces.is_trusted(real):
         return DirectoryState(str(real), False, _branch(str(real)))
-    branch, changes = _git_state(real)
+    changes = None if compare is None else _changes(compare(str(real)))
+    branch = None if changes is None else _git_branch(real)
     return DirectoryState(str(real), True, branch or _branch(str(real)), changes)
 
 
@@ -131,28 +139,20 @@ def _branch(path: str) -> str | None:
     return line.removeprefix(BRANCH) if line.startswith(BRANCH) and line.isprintable() else None
 
 
-def _git_state(path: Path) -> tuple[str | None, int | None]:
-    """Return the branch that is checked out in a directory, and the number of changed files, as git reports them."""
+def _changes(compared: FoundChanges) -> int | None:
+    try:
+        return compared.count()
+    finally:
+        compared.close()
+
+
+def _git_branch(path: Path) -> str | None:
+    """Return the branch that is checked out in a directory; it may be a part of a repository."""
     from penstock.repo.git import Git  # a server without repositories needs no git
 
     try:
-        done = Git(path).run(
-            *("status", "--porcelain=v2", "--branch", "-z"), seconds=GIT_SECONDS, accepts=(0, NOT_A_REPOSITORY)
-        )
+        words = "symbolic-ref", "--quiet", "--short", "HEAD"
+        done = Git(path).run(*words, seconds=GIT_SECONDS, accepts=(0, 1, NOT_A_REPOSITORY))
     except PenstockError:
-        return None, None  # too slow, or no git
-    return _read(done.items) if done.status == 0 else (None, None)
-
-
-def _read(items: Sequence[str]) -> tuple[str | None, int]:
-    branch, changes = None, 0
-    rest = iter(items)
-    for item in rest:
-        if item.startswith("# branch.head "):
-            name = item.removeprefix("# branch.head ")
-            branch = name if name != "(detached)" and name.isprintable() else None
-        elif item[:1] in "12u?":
-            changes += 1
-            if item.startswith("2 "):
-                next(rest, None)  # the path before the file was renamed
-    return branch, changes
+        return None  # too slow, or no git
+    return done.text if done.status == 0 and done.text.isprintable() else None
