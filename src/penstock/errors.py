@@ -41,9 +41,14 @@ class PenstockError(Exception):
         self.help = help
         super().__init__(what)
 
-    def __str__(self) -> str:
+    @property
+    def parts(self) -> list[str]:
+        """The parts that the error has, in words."""
         expected = f"expected {self.expected}" if self.expected else ""
-        return "; ".join(part for part in (self.what, expected, self.help) if part)
+        return [part for part in (self.what, expected, self.help) if part]
+
+    def __str__(self) -> str:
+        return "; ".join(self.parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how a copy is made, for pickle and copy: without `__init__`, whose arguments differ by class."""

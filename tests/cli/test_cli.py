@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import termios
 import threading
 import tomllib
 from collections.abc import Callable, Iterator
@@ -151,6 +152,28 @@ def test_wrong_usage(run: Run, words: list[str | Path], told: str) -> None:
 
 
 # --- reading ---
+
+
+def test_an_error_in_a_narrow_terminal(env: dict[str, str]) -> None:
+    """Its parts have lines of their own if one line has no room for them, so that no word and no command is torn."""
+    parts = (
+        "there is no agent 'nobody'",
+        "expected one of ",
+        "an agent of no known kind is read with the name 'generic'",
+    )
+    for columns in (80, 1000):
+        ours, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (24, columns))
+        words = [*PENSTOCK, "run", "nobody", "hi"]
+        done = subprocess.run(words, env=env, stdin=subprocess.DEVNULL, stderr=theirs, timeout=TIMEOUT, check=False)
+        os.close(theirs)
+        lines = os.read(ours, 65536).decode().splitlines()
+        os.close(ours)
+        assert done.returncode == 2
+        assert len(lines) == (3 if columns == 80 else 1)
+        assert lines[0].startswith(f"penstock: {parts[0]}")
+        assert lines[-1].endswith(parts[2])
+        assert columns == 1000 or [lines[1].startswith(f"  {parts[1]}"), lines[2]] == [True, f"  {parts[2]}"]
 
 
 def test_a_pipe_is_read_without_any_words(run: Run) -> None:

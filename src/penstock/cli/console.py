@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Protocol, TextIO
 
+    from penstock.errors import PenstockError
+
     class Below(Protocol):
         """Line below the output of a terminal, which is drawn anew after each output."""
 
@@ -174,6 +176,21 @@ def notify(text: str) -> None:
 def notify_problem(text: str) -> None:
     """Write one line about this program to stderr."""
     notify(f"penstock: {one_line(text)}\n")
+
+
+def notify_error(error: PenstockError) -> None:
+    """Write an error to stderr: one line, or a line for each part if the terminal is too narrow for one.
+
+    A part stays one line, so that a command in it can be copied.
+    """
+    try:
+        width = os.get_terminal_size(2).columns
+    except (OSError, ValueError):
+        width = 0  # no terminal: always one line
+    if 0 < width < len(f"penstock: {error}"):
+        notify("penstock: " + "\n  ".join(map(one_line, error.parts)) + "\n")
+    else:
+        notify_problem(str(error))
 
 
 def show_warnings() -> None:

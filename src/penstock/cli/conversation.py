@@ -7,7 +7,7 @@ import os
 import signal
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.cli.console import notify, notify_problem
+from penstock.cli.console import notify, notify_error, notify_problem
 from penstock.cli.exit_status import OK, SIGNAL_BASE
 from penstock.errors import PenstockError, UsageError
 
@@ -171,7 +171,7 @@ class _Conversing:
             except PenstockError as error:
                 if has_prompt:
                     raise
-                notify_problem(str(error))
+                notify_error(error)
                 self._is_sent = False
             has_prompt = False
             if status in ENDING:
@@ -219,7 +219,7 @@ class _Conversing:
                 if run_command(self._conversation, line):
                     return None
             except PenstockError as error:
-                notify_problem(str(error))
+                notify_error(error)
             except KeyboardInterrupt:
                 notify("\n")
 

@@ -122,14 +122,14 @@ def _guarded(work: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
-        from penstock.cli.console import notify_problem
+        from penstock.cli.console import notify_error
         from penstock.cli.system_problem import system_problem
         from penstock.errors import AgentNotFound, PenstockError
 
         problem = error if isinstance(error, PenstockError) else system_problem(error)
         if problem is None:
             raise
-        notify_problem(str(problem))
+        notify_error(problem)
         if isinstance(error, AgentNotFound):
             return NOT_EXECUTABLE if error.executable is False else NOT_INSTALLED
         return USAGE
