@@ -182,10 +182,18 @@ ROWS = {
     "a trigger": "CREATE TRIGGER x AFTER INSERT ON message BEGIN UPDATE account SET url = 'http://planted'; END",
     "a view": "ALTER TABLE account RENAME TO y; CREATE VIEW account AS SELECT *, 'http://planted' AS url FROM y",
     "a table in capitals": "DROP TABLE account; CREATE TABLE ACCOUNT (Url); INSERT INTO account VALUES ('http://planted')",
-    "a column that is computed": "ALTER TABLE account ADD COLUMN x text GENERATED ALWAYS AS ('http://planted')",
+    "a column that is computed": "ALTER TABLE account RENAME COLUMN url TO x;"
+    " ALTER TABLE account ADD COLUMN Url text GENERATED ALWAYS AS (x)",
+    "a trigger on a view": "CREATE VIEW v AS SELECT 1 AS x; CREATE TRIGGER x INSTEAD OF INSERT ON v BEGIN"
+    """ UPDATE "Account" SET url = 'http://planted'; END""",
     "more rows than are read": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 10001)"
     " INSERT INTO credential SELECT i, '{}' FROM n",
 }
+SEARCHED = """
+    CREATE VIRTUAL TABLE found USING fts5(data, project_id);
+    CREATE TRIGGER x2 AFTER INSERT ON message BEGIN INSERT INTO found (data) VALUES (new.data); END
+"""
+"""What a later version of the agent may add to search its conversations."""
 
 
 def database(shop: Path) -> Path:
@@ -226,6 +234,8 @@ def test_a_database_of_a_usual_run_stays(shop: Path) -> None:
     renewed = "UPDATE account SET access_token = 'new'; INSERT INTO message VALUES ('m', 'planted')"
     change(path, f'{renewed}; UPDATE credential SET value = \'{{"access": "new"}}\'').close()
     assert put_aside(str(shop.parent / "data"), place) == []
+    change(path, f"{SEARCHED}; ALTER TABLE account ADD COLUMN x text GENERATED ALWAYS AS (email)").close()
+    assert put_aside(str(shop.parent / "data"), place) == []
     path.unlink()
     assert put_aside(str(shop.parent / "data"), place) == []
     change(path, f"{TABLES}; DELETE FROM account").close()
@@ -242,6 +252,30 @@ def test_a_database_that_makes_wait_is_put_aside(shop: Path, name: str) -> None:
     [said] = put_aside(str(shop.parent / "data"), place)
     assert "conversations" in said
     assert not os.path.lexists(path.with_name(name))
+
+
+@pytest.mark.parametrize("when", ["before", "afterwards"])
+def test_a_database_that_is_locked_stays(shop: Path, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+    """It belongs to a program that may be at work, and has conversations: a warning is all."""
+    monkeypatch.setattr("penstock.run.obeyed_rows.BUSY_SECONDS", 0.01)
+    path = shop.parent / "state/opencode.db"
+    change(path, TABLES).close()
+    place = watched(str(shop), (), keys=(str(path),)) if when == "afterwards" else None
+    with closing(change(path, "BEGIN EXCLUSIVE")):
+        place = place or watched(str(shop), (), keys=(str(path),))
+        [said] = put_aside(str(shop.parent / "data"), place)
+    assert "locked" in said
+    assert path.exists()
+
+
+@pytest.mark.parametrize("sql", ["NULL", "7"])
+def test_a_schema_that_was_written_by_hand(shop: Path, sql: str) -> None:
+    """Whatever is in it, the run ends with a warning."""
+    path = database(shop)
+    place = watched(str(shop), (), keys=(str(path),))
+    change(path, f"PRAGMA writable_schema = on; UPDATE sqlite_master SET sql = {sql} WHERE name = 'message'").close()
+    [said] = put_aside(str(shop.parent / "data"), place)
+    assert "conversations" in said
 
 
 def test_a_database_that_is_none_is_put_aside(shop: Path) -> None:

@@ -19,6 +19,8 @@ UNREADABLE = "unreadable"
 
 An agent may read it nevertheless: parsers differ in how deep an entry may be.
 """
+IN_USE = "in use"
+"""Stands for a database that another program has locked for long: that may be at work, so the database stays."""
 
 
 def obeyed_in(path: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import sqlite3
 import stat
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,7 @@ from contextlib import closing
 from typing import Any
 from urllib.parse import quote
 
-from penstock.run.obeyed_keys import UNREADABLE, is_obeyed
+from penstock.run.obeyed_keys import IN_USE, UNREADABLE, is_obeyed
 
 MAX_ROWS = 10_000
 """Rows of a table that are read: people have a few accounts and some hundred projects."""
@@ -27,8 +28,11 @@ STEPS, MAX_CALLS = 10_000, 5_000
 BUSY_SECONDS = 10.0
 """Seconds to wait for another program that has locked the database."""
 
+
 _COLUMNS = {"account": "url", "control_account": "url", "credential": "value", "project": "commands"}
 """Tables with what later runs obey, and the column that has it."""
+_NAMED = re.compile(rf"(?<![\w$])(?:{'|'.join(_COLUMNS)})(?![\w$])".encode(), re.IGNORECASE)
+"""Name of one of these tables: no trigger or view changes a table that it does not name."""
 
 
 def obeyed_rows_in(path: str, ends: Iterable[str] = ()) -> tuple[str, ...]:
@@ -44,6 +48,9 @@ def obeyed_rows_in(path: str, ends: Iterable[str] = ()) -> tuple[str, ...]:
         uri = f"file:{quote(os.fsencode(os.path.abspath(path)))}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)) as database:
             found = {json.dumps(it, default=repr) for it in _obeyed(database)}
+    except sqlite3.OperationalError as error:
+        is_locked = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+        return (IN_USE if is_locked else UNREADABLE,)
     except (OSError, ValueError, sqlite3.Error):
         return (UNREADABLE,)
     return tuple(sorted(hashlib.sha256(it.encode()).hexdigest() for it in found))
@@ -63,13 +70,16 @@ def _obeyed(database: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
         database.execute(f"PRAGMA {setting}")
     tables = set()
     for kind, name, sql in _rows(database, "SELECT type, name, sql FROM sqlite_master WHERE type != 'index'"):
-        if kind != b"table" or (sql or b"").upper().startswith(b"CREATE VIRTUAL"):
+        if not isinstance(name, bytes) or not isinstance(sql, bytes):
+            raise ValueError("this schema was written by hand")
+        is_made = kind != b"table" or sql.upper().startswith(b"CREATE VIRTUAL")
+        if is_made and _NAMED.search(sql):
             yield "made", sql  # a trigger could make rows later, and a view has others at another time
         tables.add(name.decode("utf-8", "replace").lower())
     for table, column in _COLUMNS.items():
         if table in tables:
             columns = _rows(database, f"SELECT name, hidden FROM pragma_table_xinfo('{table}')")
-            yield from (("computed", table, name) for name, hidden in columns if hidden)
+            yield from (("computed", table) for name, hidden in columns if hidden and name.lower() == column.encode())
             for (value,) in _rows(database, f'SELECT "{column}" FROM "{table}" WHERE "{column}" IS NOT NULL'):
                 yield from ((table, part) for part in _obeyed_part(column, value))
 

@@ -21,7 +21,7 @@ from contextlib import suppress
 import msgspec
 
 from penstock.run.git_directories import GitSearch, is_harmless, printable
-from penstock.run.obeyed_keys import obeyed_in
+from penstock.run.obeyed_keys import IN_USE, obeyed_in
 from penstock.run.outside_links import LinkSearch
 from penstock.run.unfinished import commands_before, harmless_part
 
@@ -238,7 +238,11 @@ def _put_keys_aside(place: Watched, aside: str) -> list[str]:
     """Move the files of keys with an entry of this run that later runs would obey; return a sentence for each."""
     said = []
     for path, before in place.keys:
-        if set(_logins_in(path)) <= set(before):
+        now = _logins_in(path)
+        if IN_USE in (*now, *before):
+            said.append(f"another program has locked {printable(path)}: the logins in it were not looked at")
+            continue
+        if set(now) <= set(before):
             continue
         what = f"the agent has put a login into {printable(path)} that later runs would obey: a command or an address"
         file = "the database, which has the conversations too, is in" if _is_database(path) else "the file is in"
