@@ -22,6 +22,7 @@ from penstock.cli.editor import prompt_history
 from penstock.cli.editor.directory_diff import directory_diff
 from penstock.cli.editor.handover import MAX_PROMPTS, MAX_REPLY_CHARS, summary
 from penstock.cli.editor.prompt_history import MAX_ENTRIES, MAX_ENTRY_CHARS, PromptHistory
+from penstock.errors import PenstockError
 from penstock.repo import directory_files
 from penstock.repo.directory_files import DirectoryFiles
 from penstock.sinks.text.styles import COLOURS, PLAIN
@@ -754,6 +755,32 @@ def test_changes_have_colours(place: Place) -> None:
     assert "\x1b[31m-\x1b[0m\x1b[31ma line of \x1b[0m\x1b[31;7mold\x1b[0m\x1b[31m words\x1b[0m\n" in shown
     assert "\x1b[32m+\x1b[0m\x1b[32ma line of \x1b[0m\x1b[32;7mnew\x1b[0m\x1b[32m words\x1b[0m\n" in shown
     assert re.sub(r"\x1b\[[\d;]*m", "", shown) == directory_diff(str(place.folder), PLAIN)
+
+
+@pytest.mark.slow
+def test_changes_run_nothing_of_an_agent(tmp_path: Path) -> None:
+    """It can have made a submodule with a filter, of which another commit is shown nevertheless, and a commondir."""
+    shop, ran = tmp_path / "shop", tmp_path / "ran"
+    shop.mkdir()
+    commit = "git -c user.name=a -c user.email=a@b"
+    script = f"""
+        git init -q . && git init -q sub && echo 1 >sub/f && echo '* filter=x' >sub/.gitattributes && git -C sub add .
+        {commit} -C sub commit -qm y
+        git update-index --add --cacheinfo 160000,$(git -C sub rev-parse HEAD),sub && {commit} commit -qm x
+        git -C sub config filter.x.clean 'touch {ran}; cat'; touch sub/f
+    """
+    subprocess.run(["sh", "-ec", script], cwd=shop, check=True)
+    subprocess.run(["git", "diff"], cwd=shop, capture_output=True, check=True)
+    assert ran.exists(), "the try is real"
+    ran.unlink()
+    (shop / "sub/f").touch()
+    assert directory_diff(str(shop), PLAIN).startswith("Nothing has changed")
+    assert not ran.exists()
+    subprocess.run(["sh", "-ec", f"{commit} -C sub commit -q --allow-empty -m z"], cwd=shop, check=True)
+    assert "+Subproject commit" in directory_diff(str(shop), PLAIN)
+    (shop / ".git/commondir").write_text("../sub/.git\n")
+    with pytest.raises(PenstockError, match="takes its settings from"):
+        directory_diff(str(shop), PLAIN)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -120,6 +121,15 @@ def test_variables_of_another_repository_do_not_count(
     monkeypatch.setenv("GIT_CONFIG_PARAMETERS", "'core.hooksPath'='/tmp'")
     assert change(tree_of(user.root, home)) == "penstock/t1"
     assert files_of(other.root) == before
+
+
+def test_a_git_directory_that_leads_to_another_one_is_refused(user: UserRepository, tmp_path: Path) -> None:
+    """The settings there would start programs."""
+    shutil.copytree(user.root / ".git", tmp_path / "other")
+    (user.root / ".git/commondir").write_text(f"{tmp_path}/other\n")
+    with pytest.raises(UsageError, match="takes its settings from") as raised:
+        Repository.at(user.root)
+    assert raised.value.help == f"remove {user.root}/.git/commondir, if you have not made it"
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,19 @@ class Git(msgspec.Struct, frozen=True):
         return env | {name: str(path) for name, path in places.items() if path is not None}
 
 
+def check_common_directory(root: str, git_dir: str, common: str) -> None:
+    """Check that a git directory does not lead to the settings of another one, which could start programs.
+
+    Only linked worktrees do so, and their git directory is not in them.
+
+    Raises:
+        UsageError: it has a file `commondir`, which an agent can have made.
+    """
+    if git_dir == os.path.join(root, ".git") != common:
+        what = f"the repository {shown(root)} takes its settings from {shown(common)}"
+        raise UsageError(what, help=f"remove {os.path.join(git_dir, 'commondir')}, if you have not made it")
+
+
 def clean_environment(env: Mapping[str, str]) -> dict[str, str]:
     """Return an environment without the variables by which git would find another repository, index or program.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.errors import UsageError, shown
-from penstock.repo.git import Git, GitError, check_version
+from penstock.repo.git import Git, GitError, check_common_directory, check_version
 
 DROPPED_SECTIONS = frozenset(
     {
@@ -95,7 +95,8 @@ class Repository(msgspec.Struct, frozen=True):
         """Return the repository whose checkout contains this path.
 
         Raises:
-            UsageError: there is none, it has no checkout or no commit, its path is not UTF-8, or git is too old.
+            UsageError: there is none, it has no checkout or no commit, its path is not UTF-8, its git directory leads
+                to another one, or git is too old.
         """
         check_version()
         words = "--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--git-path", "objects"
@@ -106,6 +107,7 @@ class Repository(msgspec.Struct, frozen=True):
         root, git_dir, common, objects, object_format = text.split("\n")
         if any("\ud800" <= character <= "\udfff" for character in text):  # bytes that are not UTF-8
             raise UsageError(f"the path of the repository {shown(root)} is not UTF-8", expected="a path in UTF-8")
+        check_common_directory(root, git_dir, common)
         found = cls(Path(root), Path(git_dir), Path(common), Path(objects), object_format)
         if found.head() is None:
             what = f"the repository {root} has no commit yet"

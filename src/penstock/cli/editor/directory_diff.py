@@ -9,7 +9,7 @@ from pathlib import Path
 
 from penstock.cli.changes import painted_hunks
 from penstock.errors import PenstockError
-from penstock.repo.git import Git
+from penstock.repo.git import Git, check_common_directory
 from penstock.sinks.sanitize import clean, clean_line
 from penstock.sinks.text.styles import Palette, painted
 
@@ -37,10 +37,15 @@ def directory_diff(directory: str, colours: Palette, width: int = STAT_COLUMNS) 
         PenstockError: git cannot do it.
     """
     git = Git(Path(directory))
-    if git.run("rev-parse", "--is-inside-work-tree", seconds=SECONDS, accepts=(0, NOT_A_REPOSITORY)).status:
+    words: tuple[str, ...] = ("--path-format=absolute", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
+    done = git.run("rev-parse", *words, seconds=SECONDS, accepts=(0, NOT_A_REPOSITORY))
+    if done.status:
         raise PenstockError(f"{directory} is in no git repository, so there is nothing to compare with")
+    check_common_directory(*done.text.split("\n")[:3])
     since = ["HEAD"] if git.commit_of("HEAD") is not None else []
-    words = ("--no-color", "--no-ext-diff", "--no-textconv", "--relative", *since, "--", ".")
+    # The files of submodules are not looked at: an agent can have made the settings by which git would do it.
+    safe = "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"
+    words = (*safe, "--relative", *since, "--", ".")
     stat = _text(git, "diff", f"--stat={min(width, STAT_COLUMNS)}", *words)
     diff = _text(git, "diff", *words)
     new = git.run("ls-files", "-o", "--exclude-standard", "-z", "--", ".", seconds=SECONDS).items
