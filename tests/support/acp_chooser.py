@@ -1,7 +1,7 @@
 """A small agent of ACP in plain lines: it asks for a choice, for two at once, or before an edit, and says what was
 chosen.
 
-Run it with `python -S`: it starts in no time.
+Run it with `python -S`: it starts in no time. With `--resumes` it goes on with its session.
 """
 
 import json
@@ -44,7 +44,9 @@ for line in sys.stdin:
     got = json.loads(line)
     method = got.get("method")
     if method == "initialize":
-        say(id=got["id"], result={"protocolVersion": 1, "agentCapabilities": {}})
+        say(id=got["id"], result={"protocolVersion": 1, "agentCapabilities": {"loadSession": "--resumes" in sys.argv}})
+    elif method == "session/load":
+        say(id=got["id"], result={})
     elif method == "session/new":
         say(id=got["id"], result={"sessionId": "s"})
     elif method == "session/prompt":
@@ -60,6 +62,8 @@ for line in sys.stdin:
             say(id=2, method="session/request_permission", params={"sessionId": "s", **more})
     elif method == "session/cancel":
         say(id=turn, result={"stopReason": "cancelled"})
+    elif method is not None and "id" in got:
+        say(id=got["id"], error={"code": -32601, "message": "unknown method"})
     elif method is None:
         asked[got["id"]] = str(got["result"]["outcome"].get("optionId"))
         if None not in asked.values():

@@ -48,6 +48,10 @@ adapter = "claude"
 command = ["{sys.executable}", "-S", "{TESTS / "support" / "acp_chooser.py"}"]
 protocol = "acp"
 
+[agents.steady]
+command = ["{sys.executable}", "-S", "{TESTS / "support" / "acp_chooser.py"}", "--resumes"]
+protocol = "acp"
+
 [agents.thinker]
 command = ["sh", "-c", 'echo "$@" >> EFFORTS; exec {sys.executable} -S {PLAYER} {RECORDINGS / "text"} --speed=0', "sh",
   "--effort={{effort}}"]
@@ -342,6 +346,26 @@ def test_a_choice_is_text_and_the_next_prompt_its_answer(gateway: Gateway) -> No
     )
     assert editor.text() == "chosen: b"
     assert [it["prompt"] for it in turns_of(gateway, session)] == ["Ask", "Apples"]
+    for one in (editor, second):
+        one.close()
+
+
+@pytest.mark.slow
+def test_a_question_stands_apart_from_the_reply_before_it(gateway: Gateway) -> None:
+    """The answer to a prompt may be two texts, which many editors join: the rest of a turn, and the next question."""
+    editor, second = another(gateway, "steady"), another(gateway)
+    session = editor.new(gateway.root)
+    editor.prompt(session, "Ask")
+    asked = editor.text()
+    second.ask("session/load", sessionId=session, cwd=str(gateway.root), mcpServers=[])
+    until(lambda: second._agent._sessions[session].waiting is not None)
+    second.prompt(session, "bananas")
+    editor.updates.clear()
+    editor.prompt(session, "Ask again")
+    assert editor.text() == f"chosen: b\n\n{asked}"
+    editor.updates.clear()
+    editor.prompt(session, "apples")
+    assert editor.text() == "chosen: a"
     for one in (editor, second):
         one.close()
 

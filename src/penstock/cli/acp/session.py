@@ -53,6 +53,8 @@ class Session:
         """Lock under which the client is sent commands."""
         self.spent: float = 0.0
         """US dollars of the turns that were shown, and of those before."""
+        self.has_text: bool = False
+        """Whether a message of the agent was shown since the last one of the person."""
         self.active: Active | None = None
         self.waiting: ShownTurn | None = None
         """Turn whose question is answered by the next prompt."""

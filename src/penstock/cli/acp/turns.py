@@ -52,6 +52,7 @@ class SessionTurns:
         Raises:
             RpcError: the turn failed, or cannot begin; or the answer to a question has files.
         """
+        session.has_text = False
         if session.is_new:
             active.turn = self._begin_first(session, active, prompt)
             return self._answer(session, active)
@@ -364,12 +365,12 @@ class SessionTurns:
         if end is None:
             return
         text = failure_text(end) or (end.reason or "stopped" if end.outcome == "cancelled" else None)
-        if text is not None:  # many clients join the messages of a turn
-            space = "\n\n" if end.message.strip() else ""
-            self._say(session, f"{space}[{text}]", f"t{end.turn}.end")
+        if text is not None:
+            self._say(session, f"[{text}]", f"t{end.turn}.end")
 
     def _say(self, session: Session, text: str, message: str) -> None:
-        content = {"type": "text", "text": text}
+        """Send a text of Penstock's own as a message. Many clients join those that follow each other."""
+        content = {"type": "text", "text": f"\n\n{text}" if session.has_text else text}
         self._update(session, {"sessionUpdate": "agent_message_chunk", "content": content, "messageId": message})
 
     def _retitle(self, session: Session) -> None:
@@ -383,6 +384,9 @@ class SessionTurns:
             self._update(session, {"sessionUpdate": "session_info_update", "title": title})
 
     def _update(self, session: Session, update: dict[str, Any]) -> None:
+        kind = update["sessionUpdate"]
+        if kind in ("agent_message_chunk", "user_message_chunk"):
+            session.has_text = kind == "agent_message_chunk"
         self._peer.notify("session/update", {"sessionId": session.id, "update": update})
 
 
