@@ -45,17 +45,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out a part of the cases of tests that have many. A test named on the command line runs with all of them."""
     if SOAK or any("::" in word for word in config.args):
         return
-    cases = Counter(item.nodeid.partition("[")[0] for item in items if HERE in item.path.parents)
+    own = [(item, item.nodeid.partition("[")[0]) for item in items if HERE in item.path.parents]
+    cases = Counter(test for _, test in own)
     seen: Counter[str] = Counter()
-    kept: list[pytest.Item] = []
-    left: list[pytest.Item] = []
-    for item in items:
-        test = item.nodeid.partition("[")[0]
-        step = STEP if cases[test] <= MANY else LONG_STEP
-        (left if seen[test] % step else kept).append(item)
+    left: set[pytest.Item] = set()
+    for item, test in own:
+        if seen[test] % (STEP if cases[test] <= MANY else LONG_STEP):
+            left.add(item)
         seen[test] += 1
-    config.hook.pytest_deselected(items=left)
-    items[:] = kept
+    config.hook.pytest_deselected(items=[*left])
+    items[:] = [item for item in items if item not in left]
 
 
 @pytest.fixture(scope="session")
