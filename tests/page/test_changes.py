@@ -220,6 +220,7 @@ def test_what_is_selected_is_quoted(workshop: Callable[..., Thread]) -> None:
     expect(quote).to_be_in_viewport(ratio=1)
     quote.press("Enter")
     expect(thread.composer).to_have_value("> The\n\n")
+    expect(thread.composer).to_be_focused()  # which ends a selection that was made before
     page.evaluate(SELECT, [".prompt", ".reply p"])  # what is said and what is replied are not one text
     page.wait_for_function("() => !getSelection().isCollapsed")
     expect(quote).to_have_count(0)
