@@ -273,7 +273,7 @@ def find_loop(data: Path, name: str | None, cwd: Path) -> LoopFolder:
 
 
 def _check_belongs(loop: LoopFolder, cwd: Path) -> None:
-    """Check that a loop belongs to the repository in which `cwd` is: a name alone does not say which one is meant.
+    """Check that a loop belongs to the repository of `cwd`, as the loops of all repositories share their names.
 
     A loop whose repository is gone can be named anywhere.
     """

@@ -258,7 +258,7 @@ class FoundChanges:
         return done
 
     def _unmark(self) -> None:
-        """Compare the files, too, that the index says to be unchanged: an earlier turn could have marked them."""
+        """Remove the marks by which git passes over changed files, as an earlier turn could have set them."""
         items = self._asked("ls-files", "-v", "-z", "--", *self._below).items
         self._update([item[2:] for item in items if item[0].islower()], "--no-assume-unchanged")
 

@@ -20,7 +20,7 @@ UNREADABLE = "unreadable"
 An agent may read it nevertheless: parsers differ in how deep an entry may be.
 """
 IN_USE = "in use"
-"""Stands for a database that another program has locked for long: that may be at work, so the database stays."""
+"""Stands for a database that another program keeps locked. It may be using the database, which is not moved then."""
 
 
 def obeyed_in(path: str) -> tuple[str, ...]:

@@ -28,7 +28,6 @@ STEPS, MAX_CALLS = 10_000, 5_000
 BUSY_SECONDS = 10.0
 """Seconds to wait for another program that has locked the database."""
 
-
 _COLUMNS = {"account": "url", "control_account": "url", "credential": "value", "project": "commands"}
 """Tables with what later runs obey, and the column that has it."""
 _NAMED = re.compile(rf"(?<![\w$])(?:{'|'.join(_COLUMNS)})(?![\w$])".encode(), re.IGNORECASE)
@@ -36,7 +35,9 @@ _NAMED = re.compile(rf"(?<![\w$])(?:{'|'.join(_COLUMNS)})(?![\w$])".encode(), re
 
 
 def obeyed_rows_in(path: str, ends: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return a digest of each row that later runs obey, and of what could make such rows; none if there is no file.
+    """Return digests of the rows that later runs obey, and of the triggers and views that could make such rows.
+
+    A file that is missing has none.
 
     `ends`: ends of the names of the files that belong to the database.
     """
