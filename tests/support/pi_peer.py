@@ -5,9 +5,10 @@
     [agents.pi]
     command = ["python3", "-S", "…/pi_peer.py", "--gate=FILE"]
 
-A run writes "Working." and calls a tool until the gate is there, and takes one message before each further answer. What
-it has in its queue at the end of its input is lost. `--mute`: it reads its input and never answers; `--unended`: its
-last line has no end; `--deaf`: it goes on after the end of its input.
+A run writes "Working." and calls a tool until the gate is there, and takes one message before each further answer. With
+`--answers=COUNT` it ends with the answer to so many messages, without a gate. What it has in its queue at the end of
+its input is lost. `--mute`: it reads its input and never answers; `--unended`: its last line has no end; `--deaf`: it
+goes on after the end of its input.
 """
 
 from __future__ import annotations
@@ -77,14 +78,19 @@ def heard() -> str:
     return ""
 
 
+def is_over(options: argparse.Namespace, answers: int) -> bool:
+    """Whether a run ends after so many answers to messages."""
+    return answers >= options.answers if options.answers else Path(options.gate).exists()
+
+
 def work(options: argparse.Namespace, prompt: dict[str, Any]) -> None:
     """Do the run of a prompt."""
     answered(prompt, {"disposition": "started"})
     say(type="agent_start")
     said("user", prompt["message"])
     said("assistant", "Working.")
-    number, stop = 0, ""
-    while not stop and (WAITING or not Path(options.gate).exists()):
+    number, answers, stop = 0, 0, ""
+    while not stop and (WAITING or not is_over(options, answers)):
         number += 1
         say(type="tool_execution_start", toolCallId=f"c{number}", toolName="bash", args={"command": "ls"})
         time.sleep(STEP_SECONDS)
@@ -95,6 +101,7 @@ def work(options: argparse.Namespace, prompt: dict[str, Any]) -> None:
             say(type="queue_update", steering=WAITING, followUp=[])
             said("user", text)
             said("assistant", f"You said: {text}")
+            answers += 1
     last = message("assistant", "")
     say(type="agent_end", messages=[{**last, "stopReason": "aborted"} if stop else last], willRetry=False)
     say(type="agent_settled", aborted=bool(stop), end="" if options.unended else "\n")
@@ -105,6 +112,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--mode")
     parser.add_argument("--gate")
+    parser.add_argument("--answers", type=int, default=0)
     for flag in ("--mute", "--unended", "--deaf"):
         parser.add_argument(flag, action="store_true")
     options, _ = parser.parse_known_args()

@@ -117,7 +117,7 @@ def _in_files(files: Iterator[Path], source: KindSource, end: float) -> set[str]
     found: set[str] = set()
     for number, file in enumerate(files):
         if number >= MAX_FILES or time.monotonic() > end:
-            raise Unreadable("its files are too many to be read in time")
+            raise Unreadable("its files are too many, or too slow, to be read in time; a second try may be faster")
         with _content(file) as content:
             try:
                 found |= kinds.printable(content, source)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import acp_played_clients as clients
 import pytest
@@ -18,6 +20,7 @@ from recorded_turns import end_of, entries_of, known, short_ones
 from penstock import events as ev
 from penstock.chat.history.entries import Numbered
 from penstock.chat.web.doors.acp import stop_reason
+from penstock.cli.acp.turns import SessionTurns
 from penstock.core.questions import PERMISSIONS
 
 if TYPE_CHECKING:
@@ -49,8 +52,8 @@ def prompts(name: str, rows: list[Numbered], *, is_full: bool, count: int | None
 def check(turns: Turns, client: Client, folder: Path, is_full: bool) -> None:
     """Check that each turn ends as its run, with its message."""
     asked = [Asked(prompts(name, rows, is_full=is_full), is_full) for name, rows in turns.items()]
-    with listening(turns, folder) as socket:
-        found = client(socket, asked)
+    with listening(turns, folder) as place:
+        found = client(place, asked)
     for (name, rows), got in zip(turns.items(), found, strict=True):
         end = end_of(rows)
         assert got.dropped == 0, name
@@ -66,6 +69,44 @@ def test_a_recording_for_the_client(recordings: list[Recording], tmp_path: Path)
     turns = {it.name: entries_of(it) for it in recordings if it.name in names}
     assert len(turns) == 2
     check(turns, clients.python, tmp_path, is_full=True)
+
+
+def test_a_turn_lists_newer_commands(
+    recordings: list[Recording], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the agent is known to offer, and is sent after a session was opened, does not replace the list of a turn."""
+    name = "acp/claude-background"
+    turns = {name: entries_of(next(it for it in recordings if it.name == name))}
+    turn_over, listed = threading.Event(), threading.Event()
+    list_commands = SessionTurns.list_commands
+
+    def late(*given: Any) -> None:
+        assert turn_over.wait(60)
+        list_commands(*given)
+        listed.set()
+
+    monkeypatch.setattr(SessionTurns, "list_commands", late)
+    with listening(turns, tmp_path) as path, socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+        lines = client.makefile("rb")
+        updates = []
+
+        def ask(method: str, **params: Any) -> Any:
+            client.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
+            while "result" not in (said := json.loads(lines.readline())):
+                updates.append(said["params"]["update"])
+            return said["result"]
+
+        ask("initialize", protocolVersion=1)
+        session = ask("session/new", cwd="/demo", mcpServers=[])["sessionId"]
+        prompt = {"type": "text", "text": json.dumps({"play": name, "rows": None})}
+        ask("session/prompt", sessionId=session, prompt=[prompt])
+        turn_over.set()
+        assert listed.wait(60)
+        ask("initialize", protocolVersion=1)  # its answer comes after what was sent so far
+    lists = [it["availableCommands"] for it in updates if it["sessionUpdate"] == "available_commands_update"]
+    assert lists
+    assert all(lists), "the server knows of no command"
 
 
 @pytest.mark.slow
@@ -88,8 +129,8 @@ def test_an_agent_that_is_killed_is_no_success(recordings: list[Recording], clie
         for count in range(2, known(rows) + 1):
             asked.append(Asked(prompts(name, rows, is_full=True, count=count), True))
             expected.append((name, count))
-    with listening(turns, tmp_path) as socket:
-        found = client(socket, asked)
+    with listening(turns, tmp_path) as place:
+        found = client(place, asked)
     for where, got in zip(expected, found, strict=True):
         assert (got.stop, got.outcome, got.dropped) == (None, "cut_off", 0), where
 
@@ -99,14 +140,14 @@ def test_an_agent_that_is_killed_is_no_success(recordings: list[Recording], clie
 def test_a_line_that_breaks_is_no_success(recordings: list[Recording], client: Client, tmp_path: Path) -> None:
     """The agent's bytes end in the middle of a line, after every update: the prompt fails at the client."""
     turns = short_ones(recordings, at_most(5, 20))
-    with listening(turns, tmp_path) as socket:
-        whole = client(socket, [Asked(prompts(name, rows, is_full=True), True) for name, rows in turns.items()])
+    with listening(turns, tmp_path) as place:
+        whole = client(place, [Asked(prompts(name, rows, is_full=True), True) for name, rows in turns.items()])
         asked = [
             Asked(prompts(name, rows, is_full=True), True, cut)
             for (name, rows), got in zip(turns.items(), whole, strict=True)
             for cut in range(len(got.updates) + 1)
         ]
-        found = client(socket, asked)
+        found = client(place, asked)
     for one, got in zip(asked, found, strict=True):
         assert got.stop is None, one
         assert got.error, one

@@ -198,7 +198,8 @@ class AcpAgent:
 
     def _ready(self, session: Session, result: dict[str, Any]) -> FollowedResult:
         """Return the result that opens a session. Commands are sent after it: a client knows the session then."""
-        return FollowedResult(result, lambda: self._turns.list_commands(session))
+        known = session.commands  # before the result: a turn that the client begins after it may list newer ones
+        return FollowedResult(result, lambda: self._turns.list_commands(session, known))
 
     def _opened(self, id: str) -> Session:
         """Return a session that is open, or opened now."""

@@ -322,15 +322,17 @@ class SessionTurns:
 
     # --- commands ---
 
-    def list_commands(self, session: Session) -> None:
-        """Send the commands that the agent of a session is known to offer, unless a turn has just listed others."""
-        before = session.commands
+    def list_commands(self, session: Session, known: list[AgentCommand] | None) -> None:
+        """Send the commands that the agent of a session is known to offer, unless a turn has listed some.
+
+        known: those of the session when it was opened; a turn has listed others if the session has others now.
+        """
         try:
             found = self._chats.commands(session)
         except PenstockError:
             return  # the session can be used without; an older server has no such list
         with session.listing:
-            if session.commands is before:
+            if session.commands is known:
                 self._send_commands(session, found)
 
     def _follow_commands(self, session: Session, rows: Sequence[Numbered]) -> None:
