@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -75,6 +76,24 @@ def test_a_record_is_settled_by_the_next_run(shop: Path) -> None:
     assert said.encode()
     assert not os.path.lexists(odd / ".git")
     assert os.listdir(shop.parent / "data/confined") == []
+
+
+@pytest.mark.parametrize("has_writer", [False, True])
+def test_a_pipe_among_the_records(shop: Path, has_writer: bool) -> None:
+    """It is not waited for: an agent that is not confined could make one, and no run could begin then."""
+    data = shop.parent / "data"
+    Record(str(data), watched(str(shop), ())).close()
+    os.mkfifo(data / "confined/0.json")
+    held = [os.open(data / "confined/0.json", os.O_RDWR)] if has_writer else []
+    try:
+        done = threading.Thread(target=settle, args=(str(data),), daemon=True)
+        done.start()
+        done.join(20)
+        assert not done.is_alive()
+    finally:
+        for fd in held:
+            os.close(fd)
+    assert os.listdir(data / "confined") == ["0.json"], "the record was settled"
 
 
 # --- logins that later runs obey ---

@@ -9,8 +9,9 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from penstock.config.regular_files import open_regular
+
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -49,10 +50,8 @@ def _directory(name: str, parent: int | None) -> Iterator[int]:
 
 def _copy_file(source: str, name: str, directory: int) -> None:
     """Copy a file under another name first, so that half of it never has its name."""
-    with open(os.open(source, _READ), "rb") as file:
+    with open(open_regular(source), "rb") as file:
         facts = os.fstat(file.fileno())
-        if not stat.S_ISREG(facts.st_mode):
-            return
         unfinished = f".{uuid.uuid4().hex}"
         try:
             with open(os.open(unfinished, _NEW, 0o600, dir_fd=directory), "wb") as copy:

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from penstock.run.regular_files import content_of
+from penstock.config.regular_files import content_of, read_start
 from penstock.run.unfinished import files_of, starts_program
 
 CONFIGS = ("config", "config.worktree")
@@ -210,8 +210,7 @@ def _is_object(path: str) -> bool:
     if f"{os.sep}objects{os.sep}" not in path:
         return False
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            return file.read(4).startswith(OBJECTS)
+        return read_start(path, 4).startswith(OBJECTS)
     except OSError:
         return False
 

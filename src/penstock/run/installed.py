@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import msgspec
 from penstock.agents import kinds
 from penstock.agents._facts import KindSource
 from penstock.agents.kinds import Content
+from penstock.config.regular_files import NotRegular, open_regular
 from penstock.errors import TransportError
 
 MAX_BYTES = 1 << 30
@@ -137,16 +137,16 @@ def _matching(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
 def _content(file: Path) -> Iterator[Content]:
     """Open a file for reading. It must be a regular one: any other might never have an end."""
     try:
-        fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = open_regular(file, follows=True)
+    except NotRegular as error:
+        raise Unreadable(f"{file.name} is not a file") from error
     except OSError as error:
         raise Unreadable(f"{file.name} cannot be read: {error.strerror}") from error
     try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise Unreadable(f"{file.name} is not a file")
-        if status.st_size > MAX_BYTES:
+        size = os.fstat(fd).st_size
+        if size > MAX_BYTES:
             raise Unreadable(f"{file.name} is larger than {MAX_BYTES >> 30} GiB")
-        if status.st_size == 0:
+        if size == 0:
             yield b""
             return
         with mmap(fd, 0, access=ACCESS_READ) as content:

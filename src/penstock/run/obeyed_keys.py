@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import stat
 from typing import Any
+
+from penstock.config.regular_files import read_start
 
 COMMAND = "!"
 """Beginning of a key that is a command: an agent runs it in a shell, and uses what it prints."""
@@ -29,18 +29,11 @@ def obeyed_in(path: str) -> tuple[str, ...]:
     It is one of the name and the whole entry, such as the environment of a command. Entries may have secrets.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would wait
+        data = read_start(path, MAX_BYTES + 1, follows=True)  # the agent follows a link too
     except FileNotFoundError:
         return ()
     except OSError:
         return (UNREADABLE,)
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return (UNREADABLE,)
-        with open(fd, "rb", closefd=False) as file:
-            data = file.read(MAX_BYTES + 1)
-    finally:
-        os.close(fd)
     if not data.strip():
         return ()
     if len(data) > MAX_BYTES:

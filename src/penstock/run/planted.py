@@ -20,6 +20,7 @@ from contextlib import suppress
 
 import msgspec
 
+from penstock.config.regular_files import open_regular
 from penstock.run.git_directories import GitSearch, is_harmless, printable
 from penstock.run.obeyed_keys import IN_USE, obeyed_in
 from penstock.run.outside_links import LinkSearch
@@ -174,9 +175,9 @@ def settle(data: str) -> list[str]:
     for name in names:
         path = os.path.join(folder, name)
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            fd = open_regular(path, os.O_RDWR)
         except OSError:
-            continue  # settled meanwhile
+            continue  # settled meanwhile, or not a record
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with open(fd, "rb", closefd=False) as file:

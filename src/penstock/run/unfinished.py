@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Collection, Iterator
 
-from penstock.run.regular_files import content_of
+from penstock.config.regular_files import content_of
 
 TODO = "rebase-merge/git-rebase-todo"
 STRATEGY = "rebase-merge/strategy"
