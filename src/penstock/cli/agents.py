@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from penstock.agents import registry
-from penstock.cli.console import columns, pass_on, say
+from penstock.cli.console import columns, fitted, pass_on, say
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.config.settings import Config
@@ -40,7 +40,7 @@ def command(args: list[str]) -> int:
     if options.json:
         return pass_on(as_json(found))
     problem = machine_problem()
-    return say(as_text(found) + (f"\nNo agent can be confined here: {problem}\n" if problem else ""))
+    return say(as_text(found) + (fitted(f"\nNo agent can be confined here: {problem}\n") if problem else ""))
 
 
 def parser() -> Parser:

@@ -45,24 +45,41 @@ def hide_below() -> None:
         _below.hide()
 
 
-def columns(rows: Iterable[Sequence[str]], right_from: int | None = None) -> str:
+def terminal_width(fd: int = 1) -> int | None:
+    """Return the columns of the terminal at a file descriptor; None if it is not a terminal, or does not know them."""
+    try:
+        return os.get_terminal_size(fd).columns or None
+    except (OSError, ValueError):
+        return None
+
+
+def columns(
+    rows: Iterable[Sequence[str]], right_from: int | None = None, *, has_heads: bool = True, fd: int = 1
+) -> str:
     """Return rows with the same number of cells as lines of aligned columns; columns from `right_from` on align right.
 
-    A cell is always one line, whatever its text is. Its columns are those of a terminal: a Chinese character has two.
+    A cell is always one line, whatever its text is, unless the table is too wide for the terminal. Its columns are
+    those of a terminal: a Chinese character has two.
+
+    Args:
+        rows: the cells.
+        right_from: first column of those that align right.
+        has_heads: whether the first row has the headings.
+        fd: file descriptor to which the table is written: a terminal there limits its width.
     """
-    from penstock.sinks.sanitize import clean_line
-    from penstock.sinks.text.wrapping import columns as size
+    from penstock.cli.fitting import fitted_table
 
-    rows = [[clean_line(cell) for cell in row] for row in rows]
-    widths = [max(size(row[column]) for row in rows) for column in range(len(rows[0]))]
-    left = len(widths) if right_from is None else right_from
+    return fitted_table(rows, terminal_width(fd), right_from=right_from, has_heads=has_heads)
 
-    def padded(column: int, text: str) -> str:
-        space = " " * (widths[column] - size(text))
-        return text + space if column < left else space + text
 
-    lines = ("  ".join(padded(column, text) for column, text in enumerate(row)) for row in rows)
-    return "".join(line.rstrip() + "\n" for line in lines)
+def fitted(text: str, fd: int = 1) -> str:
+    """Return text whose lines are wrapped at blanks if `fd`, to which it is written, is a terminal."""
+    width = terminal_width(fd)
+    if width is None:
+        return text
+    from penstock.cli.fitting import wrapped
+
+    return wrapped(text, width)
 
 
 class Output:
@@ -181,14 +198,12 @@ def notify_problem(text: str) -> None:
 def notify_error(error: PenstockError) -> None:
     """Write an error to stderr: one line, or a line for each part if the terminal is too narrow for one.
 
-    A part stays one line, so that a command in it can be copied.
+    Advice stays one line, so that a command in it can be copied.
     """
-    try:
-        width = os.get_terminal_size(2).columns
-    except (OSError, ValueError):
-        width = 0  # no terminal: always one line
-    if 0 < width < len(f"penstock: {error}"):
-        notify("penstock: " + "\n  ".join(map(one_line, error.parts)) + "\n")
+    width = terminal_width(2)
+    if width is not None and width < len(f"penstock: {error}"):
+        what, *others = map(one_line, error.parts)
+        notify(fitted(f"penstock: {what}\n", 2) + "".join(f"  {part}\n" for part in others))
     else:
         notify_problem(str(error))
 

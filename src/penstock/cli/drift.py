@@ -204,7 +204,7 @@ def as_text(rows: Sequence[RouteRow], *, in_full: bool) -> str:
             parts.append(f"\n{where}, unknown: {', '.join(shown)}{more}\n")
         if in_full and row.ignored:
             parts.append(f"\n{where}, ignored:\n")
-            parts.append(columns([("  " + name, reason) for name, reason in row.ignored.items()]))
+            parts.append(columns([("  " + name, reason) for name, reason in row.ignored.items()], has_heads=False))
     if not all(row.listed or row.problem for row in rows):
         parts.append("\n–: the program does not list its kinds in a form that can be read.\n")
     return "".join(parts)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from penstock.cli.console import columns, pass_on, say
+from penstock.cli.console import columns, fitted, pass_on, say
 from penstock.cli.directory import current_directory
 from penstock.cli.options import whole_number
 from penstock.cli.parser import Parser
@@ -45,9 +45,9 @@ def command(args: list[str]) -> int:
         return pass_on(msgspec.json.Encoder().encode_lines(found))
     if not found:
         if options.search:
-            return say("No conversation has all of these words in its prompts.\n")
+            return say(fitted("No conversation has all of these words in its prompts.\n"))
         where = "" if options.all else " in this directory; penstock sessions --all lists those of others"
-        return say(f"There are no earlier conversations{where}.\n")
+        return say(fitted(f"There are no earlier conversations{where}.\n"))
     return say(as_text(found, now_ms(), with_directory=options.all))
 
 

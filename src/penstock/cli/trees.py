@@ -175,7 +175,7 @@ def _cleaned(found: Sequence[TreeStatus], left: Sequence[Leftover], *, dry: bool
     verb = "would be removed" if dry else "removed"
     rows = [(one.is_removable, one.path, one.text) for one in left]
     rows += [(status.is_removable, status.record.path, status.text) for status in found]
-    return columns([(verb if is_removable else "kept", *words) for is_removable, *words in rows])
+    return columns([(verb if is_removable else "kept", *words) for is_removable, *words in rows], has_heads=False)
 
 
 def _json_of_leftover(left: Leftover) -> dict[str, object]:

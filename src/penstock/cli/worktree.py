@@ -136,7 +136,7 @@ class RunTrees:
 def report(finished: list[FinishedTree], *, with_stat: bool) -> str:
     """Return the results as text: a table, a table of files for each, the held-back paths, and the next commands."""
     rows = [_row(one) for one in finished]
-    parts = [columns(rows)]
+    parts = [columns(rows, has_heads=False)]
     for one in finished:
         parts += _details(one, with_stat=with_stat)
     parts += _next_commands(finished)

@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from penstock.agents import registry
-from penstock.cli.console import columns, say, sink_output
+from penstock.cli.console import say, sink_output, terminal_width
 from penstock.cli.display import decide
 from penstock.cli.editor.directory_diff import directory_diff
 from penstock.cli.editor.shell_command import run_shell
 from penstock.cli.editor.terminal_conversation import TerminalConversation
+from penstock.cli.fitting import fitted_table
 from penstock.cli.read import configured
 from penstock.config.settings import Config
 from penstock.errors import UsageError, nearest, shown
@@ -70,16 +71,13 @@ def _help(conversation: TerminalConversation, argument: str) -> bool:
 
 
 def _width() -> int:
-    """Return the columns of the terminal."""
-    try:
-        return os.get_terminal_size(1).columns or USUAL_COLUMNS
-    except OSError:  # it hung up
-        return USUAL_COLUMNS
+    """Return the columns of the terminal, which may have hung up."""
+    return terminal_width() or USUAL_COLUMNS
 
 
 def _definitions(rows: Sequence[tuple[str, str]], width: int) -> str:
     """Return terms and their meanings as two columns, or below each other where that is too wide."""
-    text = columns(rows)
+    text = fitted_table(rows, None, has_heads=False)
     if max(map(len, text.splitlines())) <= width:
         return text
     wrapped = textwrap.TextWrapper(max(width, MIN_COLUMNS), initial_indent="  ", subsequent_indent="  ")

@@ -63,7 +63,7 @@ def clean_loops(found: Iterable[LoopFolder], options: Namespace) -> int:
         rows += [*left, *(row for row in cleaned if row is not None)]
         rows += _cleaned_refs(loop, dry=options.dry_run) if options.refs else []
     nothing = "There are no trees or refs of loops.\n" if options.refs else "There are no trees of loops.\n"
-    return say(columns(rows) if rows else nothing)
+    return say(columns(rows, has_heads=False) if rows else nothing)
 
 
 def _cleaned_leftovers(loop: LoopFolder, days: float | None, *, dry: bool) -> list[tuple[str, str, str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.cli.console import notify, notify_problem, one_line, pass_on, say, show_warnings
+from penstock.cli.console import fitted, notify, notify_problem, one_line, pass_on, say, show_warnings
 from penstock.cli.directory import current_directory
 from penstock.cli.loop import words
 from penstock.cli.loop.asking import answer_of_user, check_terminal
@@ -231,7 +231,7 @@ def _find(name: str | None) -> LoopFolder:
         return find_loop(data_path(), name, current_directory())
     here = loops_here(data_path(), current_directory())
     if len(here) > 1:
-        notify(f"loop {here[-1].id}, the newest of {len(here):,} of this repository\n")
+        notify(fitted(f"loop {here[-1].id}, the newest of {len(here):,} of this repository\n", 2))
     return here[-1]
 
 
@@ -267,9 +267,9 @@ def _begin(prompt: Path, options: Namespace, display: DisplayOptions) -> int:
     if settings.sandbox == "auto" and (problem := machine_problem()):
         notify_problem(f"agents and checks are not confined: {problem}")
     state = fold(journal.rows)
-    notify(f"loop {state.began.loop}, branch {state.began.branch}\n")
+    notify(fitted(f"loop {state.began.loop}, branch {state.began.branch}\n", 2))
     if worker := default_worker(options, LoopConfig(config, trust=options.trust)):
-        notify(f"work · {worker}, the first agent that is installed; --work AGENT names another\n")
+        notify(fitted(f"work · {worker}, the first agent that is installed; --work AGENT names another\n", 2))
     return _run(journal, config, options, display)
 
 
@@ -442,7 +442,7 @@ def _show(rest: list[str], options: Namespace) -> int:
         case _:
             raise UsageError("one loop and one round are expected", help="penstock loop show LOOP 2")
     text = round_text(found, read_rows(found.path), round_number(found.state, number), with_diff=options.diff)
-    return say(text)
+    return say(text if options.diff else fitted(text))
 
 
 def _log(name: str | None) -> int:
@@ -453,7 +453,8 @@ def _log(name: str | None) -> int:
         state = fold([row]) if before is None else apply(before, row)
         line = words.step_line(row, state, before)
         if line:
-            say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(row.at / 1000))}  {line}")
+            at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.at / 1000))
+            say(fitted(f"{at}  {line}"))
         before = state
     return 0
 
@@ -463,23 +464,23 @@ def _confirm(found: LoopFolder, *, confirms: bool) -> int:
     decided = decide(found, confirms=confirms)
     text = words.decided_text(decided, found.state)
     if not confirms:
-        return say(f"{text}Discarded.\n")
+        return say(fitted(f"{text}Discarded.\n"))
     how = f"The next round of {found.id} reads it." if runs else f"penstock loop resume {found.id} goes on with it."
-    return say(f"{text}Confirmed. {how}\n")
+    return say(fitted(f"{text}Confirmed. {how}\n"))
 
 
 def _stop(name: str | None, options: Namespace) -> int:
     found = _find_running(name, "penstock loop stop LOOP")
     if process_of(found.path) is None:
-        return say(f"The loop {found.id} is not running.\n")
+        return say(fitted(f"The loop {found.id} is not running.\n"))
     LoopInbox(found.path).put("stop_now" if options.now else "stop")
     if not options.now:
-        return say(f"The loop {found.id} ends after this step.\n")
+        return say(fitted(f"The loop {found.id} ends after this step.\n"))
     end = time.monotonic() + STOP_SECONDS
     while process_of(found.path) is not None and time.monotonic() < end:
         time.sleep(POLL_SECONDS)
     if process_of(found.path) is None:
-        return say(f"The loop {found.id} has ended.\n")
+        return say(fitted(f"The loop {found.id} has ended.\n"))
     notify_problem(f"the loop {found.id} has not ended after {STOP_SECONDS:.0f} s")
     return 1
 
@@ -501,4 +502,4 @@ def _send_message(rest: list[str], options: Namespace) -> int:
     how = f"The next round of {found.id} reads it." if runs else f"penstock loop resume {found.id} goes on with it."
     if runs and not is_of_person:
         how += f" If an agent or a check works now, it waits for penstock loop confirm {found.id}."
-    return say(f"{how}\n")
+    return say(fitted(f"{how}\n"))

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from penstock.cli.console import notify, notify_problem, one_line, sink_output
+from penstock.cli.console import fitted, notify, notify_problem, one_line, sink_output
 from penstock.cli.display import OutputContext, Showing, Sink, make_sink
 from penstock.cli.exit_status import SIGNAL_BASE
 from penstock.cli.loop.show import changes_text
@@ -60,7 +60,7 @@ class Display:
             for showing, _ in self._shown.values():
                 self._output.write(showing.pause())
             self._shown = {run: shown for run, shown in self._shown.items() if not run.ended}
-        notify(step_line(row, state, self._before))
+        notify(fitted(step_line(row, state, self._before), 2))
         self._before = state
 
     def events(self, step: RunAgent, run: Run, events: list[Event]) -> None:
@@ -108,7 +108,7 @@ def run_loop(journal: Journal, config: Config, options: DisplayOptions, data: Pa
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-    notify("\n" + end_text(engine.state, changes_text(engine.state)))
+    notify("\n" + end_text(engine.state, changes_text(engine.state), 2))
     return status
 
 

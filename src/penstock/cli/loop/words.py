@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from difflib import unified_diff
 
-from penstock.cli.console import columns, one_line
+from penstock.cli.console import columns, fitted, one_line
 from penstock.cli.screen import local_time
 from penstock.loop.next import STUCK
 from penstock.loop.results import (
@@ -248,8 +248,11 @@ def cost_text_of(cost_usd: float) -> str:
     return f"${cost_usd:.2f}"
 
 
-def rounds_table(state: LoopState, now: int | None = None) -> str:
-    """Return the rounds of a loop as a table; "" before the first one. With `now`, the time of an open step counts."""
+def rounds_table(state: LoopState, now: int | None = None, fd: int = 1) -> str:
+    """Return the rounds of a loop as a table; "" before the first one. With `now`, the time of an open step counts.
+
+    `fd`: file descriptor to which it is written.
+    """
     if not state.rounds:
         return ""
     running = now - state.open_since if now is not None and state.open else 0
@@ -266,10 +269,10 @@ def rounds_table(state: LoopState, now: int | None = None) -> str:
                 cost_text_of(it.cost_usd) if it.cost_usd is not None else "–",
             )
         )
-    return columns(cells, right_from=5)
+    return columns(cells, right_from=5, fd=fd)
 
 
-def candidates_table(state: LoopState) -> str:
+def candidates_table(state: LoopState, fd: int = 1) -> str:
     """Return the candidates of all rounds as a table; "" if there are none."""
     rounds = [it for it in state.rounds if any(one.work is not None for one in it.candidates)]
     if not rounds:
@@ -291,7 +294,7 @@ def candidates_table(state: LoopState) -> str:
                 )
             )
     heads = ("round", "candidate", "result", "changes", "time", "cost", "")
-    table = columns([heads, *(tuple(one_line(cell) for cell in row) for row in rows)])
+    table = columns([heads, *(tuple(one_line(cell) for cell in row) for row in rows)], fd=fd)
     return "\n" + table
 
 
@@ -304,10 +307,13 @@ def _look_at_candidate(state: LoopState) -> list[str]:
     return []
 
 
-def end_text(state: LoopState, changes: str = "") -> str:
+def end_text(state: LoopState, changes: str = "", fd: int = 1) -> str:
     """Return the text at the end: the rounds, the totals, and what to type next.
 
-    `changes`: the files that the loop has changed, with their figures.
+    Args:
+        state: the loop.
+        changes: the files that the loop has changed, with their figures.
+        fd: file descriptor to which it is written: lines are wrapped for a terminal.
     """
     ended = state.ended
     reason = end_reason(ended) if ended is not None else "not finished"
@@ -316,8 +322,8 @@ def end_text(state: LoopState, changes: str = "") -> str:
     lines = [
         _failed_output(state),
         held_text(state),
-        rounds_table(state),
-        candidates_table(state),
+        rounds_table(state, fd=fd),
+        candidates_table(state, fd),
         f"{total}\n",
         *([one_line(put_back_text(state.put_back_settings)) + "\n"] if state.put_back_settings else []),
         one_line(f"{state.began.loop}: {reason}") + "\n",
@@ -329,7 +335,7 @@ def end_text(state: LoopState, changes: str = "") -> str:
         base, branch = state.began.base[:10], state.began.branch
         lines.append(f"  to see the work:   git log --stat {base}..{branch}\n")
     lines += [f"  {line}\n" for line in (*_look_at_candidate(state), *next_commands(state))]
-    return "".join(lines)
+    return fitted("".join(lines), fd)
 
 
 def _last_words(state: LoopState) -> str:
@@ -450,8 +456,9 @@ def status_text(state: LoopState, process: int | None, changes: str = "", now: i
             lines.append("  step    " + _line(f"waits until {local_time(state.waiting.until)}", state.waiting.reason))
         found = [one_line(put_back_text(state.put_back_settings)) + "\n"] if state.put_back_settings else []
         found += [one_line(line) + "\n" for line in repository_lines(state)]
-        return "".join((*lines, held_text(state), rounds_table(state, now), candidates_table(state), *found, changes))
-    return "".join(lines) + end_text(state, changes)
+        tables = rounds_table(state, now), candidates_table(state)
+        return fitted("".join((*lines, held_text(state), *tables, *found, changes)))
+    return fitted("".join(lines)) + end_text(state, changes)
 
 
 def _how(state: LoopState, process: int | None) -> str:

@@ -86,13 +86,14 @@ class Wrapper:
     """Wrapper of one line and of the lines indented under it. Feed it all text of the line in order.
 
     One column at the margin stays free for the space before a break; otherwise the terminal would put that space on a
-    line of its own.
+    line of its own. Rows with fewer than `least` columns are not wrapped.
     """
 
-    __slots__ = ("_can_break", "_column", "_emoji", "_hang", "_indent", "_margin")
+    __slots__ = ("_can_break", "_column", "_emoji", "_hang", "_indent", "_least", "_margin")
 
-    def __init__(self, margin: Margin, indent: int) -> None:
+    def __init__(self, margin: Margin, indent: int, least: int = MIN_TEXT_COLUMNS) -> None:
         self._margin = margin
+        self._least = least
         self._indent = self._column = indent
         self._can_break = True
         self._hang = ""
@@ -101,15 +102,13 @@ class Wrapper:
 
     def hang(self, text: str) -> None:
         """Begin the rows in which the current line continues with `text`, if there is room for it."""
-        fits = self._margin.width is not None and self._margin.width - 1 - self._indent - columns(text) >= (
-            MIN_TEXT_COLUMNS
-        )
+        fits = self._margin.width is not None and self._margin.width - 1 - self._indent - columns(text) >= self._least
         self._hang = text if fits else ""
 
     def columns_left(self) -> int | None:
         """Return the columns that are left in the row; None if no breaks are inserted."""
         width = self._margin.width
-        return None if width is None or width - 1 - self._indent < MIN_TEXT_COLUMNS else width - 1 - self._column
+        return None if width is None or width - 1 - self._indent < self._least else width - 1 - self._column
 
     def row(self) -> int | None:
         """Return the columns of a row beside the indent; None if no breaks are inserted."""
@@ -122,7 +121,7 @@ class Wrapper:
         if width is None or not text:
             return text
         limit = width - 1
-        breaks = breaks and limit - self._indent >= MIN_TEXT_COLUMNS
+        breaks = breaks and limit - self._indent >= self._least
         if self._column + len(text) <= limit and text.isascii() and text.isprintable():
             self._column += len(text)
             self._can_break = text[-1] == " "
