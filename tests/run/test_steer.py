@@ -22,13 +22,14 @@ CLAUDE = Path(__file__).parents[1] / "recordings" / "claude" / "text" / "input.n
 
 
 def run_of(folder: Path, *flags: str, agent: str = "codex") -> Run:
-    """A run of the peer in the place of codex or claude, or of `written`, which prints what claude did."""
+    """A run of the peer in the place of codex or claude; `written` waits for the gate, then prints what claude did."""
     options = [f"--did={folder}/did", f"--gate={folder}/gate", *flags]
     tables = ""
     for name in ("codex", "claude"):
         peer = [sys.executable, "-S", str(SUPPORT / f"{name}_peer.py"), *options]
         tables += f"[agents.{name}]\ncommand = {json.dumps(peer)}\n"
-    tables += f'[agents.written]\ncommand = {json.dumps(["cat", str(CLAUDE)])}\nadapter = "claude"\n'
+    waiting = ["sh", "-c", 'until [ -e "$0" ]; do sleep 0.02; done; cat "$1"', f"{folder}/gate", str(CLAUDE)]
+    tables += f'[agents.written]\ncommand = {json.dumps(waiting)}\nadapter = "claude"\n'
     (folder / "config.toml").write_text(tables)
     config = settings.load({"PENSTOCK_CONFIG": str(folder / "config.toml"), "PENSTOCK_SANDBOX": "off"})
     return Agent(agent, {}, config).run("first", cwd=folder, ask=True)
@@ -94,7 +95,11 @@ def test_a_route_without_messages(tmp_path: Path) -> None:
     with run_of(tmp_path, agent="written") as run:
         assert not run.can_steer
         run.steer("left", id="s")
-        events = list(run)
+        events = []
+        for event in run:
+            events.append(event)
+            if isinstance(event, Notice) and event.steer == "s":
+                (tmp_path / "gate").touch()
     assert [it.code for it in events if isinstance(it, Notice) and it.steer == "s"] == ["error"]
     assert run.result.outcome == "ok"
 
