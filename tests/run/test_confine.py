@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from penstock.agents.registry import AGENTS
 from penstock.errors import UsageError
@@ -170,6 +171,34 @@ def test_a_run_of_vibe_leaves_nothing_that_later_runs_obey(place: Path) -> None:
     of_plugins = {path.relative_to(vibe).as_posix() for path in (skill, checked)}
     assert kept == {"config.toml", "logs/session/unified/c", *of_plugins}
     assert (skill.read_text(), (vibe / "config.toml").read_text()) == ("Write tests.", "a = 1")
+
+
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [
+        ("", []),
+        ("other.db", [".local/share/opencode/other.db"]),
+        ("/srv/x.sqlite", ["/srv/x.sqlite"]),
+        (":memory:", []),
+    ],
+)
+def test_each_database_of_opencode_is_searched(place: Path, named: str, found: list[str]) -> None:
+    """That of a variable, and the usual one, which a run without the variable reads."""
+    if machine_problem():
+        pytest.skip(machine_problem())
+    home = place / "home"
+    of_opencode = structs.replace(
+        of_vibe(place),
+        agent="opencode",
+        facts=AGENTS["opencode"],
+        env={"HOME": str(home), "PATH": os.environ["PATH"], "OPENCODE_DB": named},
+        allow_tools=("bash",),
+    )
+    watched = confinement(of_opencode, "on", is_asked=True).watched
+    assert watched is not None
+    assert watched.databases == tuple(str(home / it) for it in (".local/share/opencode/opencode.db", *found))
+    assert {path for path, _ in watched.keys} > set(watched.databases)
+    assert watched.granted == ("bash",)
 
 
 def test_a_directory_apart_is_one_file_system(place: Path) -> None:

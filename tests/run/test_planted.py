@@ -187,9 +187,20 @@ TABLES = """
     CREATE TABLE credential (id text PRIMARY KEY, value text NOT NULL);
     CREATE TABLE project (id text PRIMARY KEY, commands text);
     CREATE TABLE message (id text PRIMARY KEY, data text);
+    CREATE TABLE permission (id text PRIMARY KEY, project_id text, action text, resource text);
+    CREATE TABLE session (id text PRIMARY KEY, permission text);
+    INSERT INTO session VALUES ('mine', NULL);
     INSERT INTO account VALUES ('mine', 'a@b', 'https://mine.test', 'secret');
     INSERT INTO credential VALUES ('mine', '{"type": "oauth", "access": "secret"}');
 """
+
+
+def rule(tool: str, allow: str = "allow") -> str:
+    """What a conversation may do without asking, as opencode notes it."""
+    return f'{{"permission": "{tool}", "pattern": "*", "action": "{allow}"}}'
+
+
+ESCAPED = rule("bash", allow="\\u0061llow")
 ROWS = {
     "an account": "INSERT INTO account VALUES ('x', 'a@b', 'https://planted.test', 't')",
     "another address": "UPDATE account SET url = 'https://planted.test'",
@@ -198,6 +209,14 @@ ROWS = {
     "a login with a command": """INSERT INTO credential VALUES ('x', '{"type": "key", "key": "!sh planted"}')""",
     "a login that is broken": "INSERT INTO credential VALUES ('x', '{')",
     "a command of a project": """INSERT INTO project VALUES ('x', '{"start": "sh planted"}')""",
+    "a permission of a project": "INSERT INTO permission VALUES ('x', 'p', 'bash', '*')",
+    "a permission of a conversation": f"UPDATE session SET permission = '[{rule('bash')}]'",
+    "a permission that is escaped": f"UPDATE session SET permission = '[{ESCAPED}]'",
+    "a tool of the run for an earlier conversation": f"UPDATE session SET permission = '[{rule('fetch')}]'",
+    "an earlier conversation that is made anew": "DELETE FROM session;"
+    f" INSERT INTO session VALUES ('mine', '[{rule('fetch')}]')",
+    "another tool for a new conversation": f"INSERT INTO session VALUES ('x', '[{rule('bash')}]')",
+    "permissions that are broken": "UPDATE session SET permission = 'allow'",
     "a trigger": "CREATE TRIGGER x AFTER INSERT ON message BEGIN UPDATE account SET url = 'http://planted'; END",
     "a view": "ALTER TABLE account RENAME TO y; CREATE VIEW account AS SELECT *, 'http://planted' AS url FROM y",
     "a table in capitals": "DROP TABLE account; CREATE TABLE ACCOUNT (Url); INSERT INTO account VALUES ('http://planted')",
@@ -233,7 +252,7 @@ def change(path: Path, script: str) -> sqlite3.Connection:
 def test_a_login_in_a_database_is_put_aside(shop: Path, what: str) -> None:
     """Settings would be fetched from the address. All files of the database stay together."""
     path = database(shop)
-    place = watched(str(shop), (), keys=(str(path),))
+    place = watched(str(shop), (), databases=(str(path),), granted=("fetch",))
     with closing(change(path, ROWS[what])):
         [said] = put_aside(str(shop.parent / "data"), place)
     assert "conversations" in said
@@ -249,8 +268,11 @@ def test_a_database_of_a_usual_run_stays(shop: Path) -> None:
     path = database(shop)
     trigger = "CREATE TRIGGER x AFTER DELETE ON message BEGIN SELECT 1; END"
     change(path, ";".join([ROWS["an account"], ROWS["a command of a project"], trigger])).close()
-    place = watched(str(shop), (), keys=(str(path),))
+    change(path, f"INSERT INTO session VALUES ('trusted', '[{rule('bash')}, {rule('external_directory')}]')").close()
+    place = watched(str(shop), (), databases=(str(path),), granted=("fetch",))
     renewed = "UPDATE account SET access_token = 'new'; INSERT INTO message VALUES ('m', 'planted')"
+    change(path, f"INSERT INTO session VALUES ('new', '[{rule('fetch')}, {rule('bash', allow='deny')}]')").close()
+    change(path, f"INSERT INTO session VALUES ('part of it', '[{rule('external_directory')}]')").close()
     change(path, f'{renewed}; UPDATE credential SET value = \'{{"access": "new"}}\'').close()
     assert put_aside(str(shop.parent / "data"), place) == []
     change(path, f"{SEARCHED}; ALTER TABLE account ADD COLUMN x text GENERATED ALWAYS AS (email)").close()
@@ -265,7 +287,7 @@ def test_a_database_of_a_usual_run_stays(shop: Path) -> None:
 def test_a_database_that_makes_wait_is_put_aside(shop: Path, name: str) -> None:
     """A pipe in place of one of its files makes nobody wait."""
     path = database(shop)
-    place = watched(str(shop), (), keys=(str(path),))
+    place = watched(str(shop), (), databases=(str(path),))
     path.with_name(name).unlink(missing_ok=True)
     os.mkfifo(path.with_name(name))
     [said] = put_aside(str(shop.parent / "data"), place)
@@ -279,9 +301,9 @@ def test_a_database_that_is_locked_stays(shop: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("penstock.run.obeyed_rows.BUSY_SECONDS", 0.01)
     path = shop.parent / "state/opencode.db"
     change(path, TABLES).close()
-    place = watched(str(shop), (), keys=(str(path),)) if when == "afterwards" else None
+    place = watched(str(shop), (), databases=(str(path),)) if when == "afterwards" else None
     with closing(change(path, "BEGIN EXCLUSIVE")):
-        place = place or watched(str(shop), (), keys=(str(path),))
+        place = place or watched(str(shop), (), databases=(str(path),))
         [said] = put_aside(str(shop.parent / "data"), place)
     assert "locked" in said
     assert path.exists()
@@ -291,7 +313,7 @@ def test_a_database_that_is_locked_stays(shop: Path, monkeypatch: pytest.MonkeyP
 def test_a_schema_that_was_written_by_hand(shop: Path, sql: str) -> None:
     """Whatever is in it, the run ends with a warning."""
     path = database(shop)
-    place = watched(str(shop), (), keys=(str(path),))
+    place = watched(str(shop), (), databases=(str(path),))
     change(path, f"PRAGMA writable_schema = on; UPDATE sqlite_master SET sql = {sql} WHERE name = 'message'").close()
     [said] = put_aside(str(shop.parent / "data"), place)
     assert "conversations" in said
@@ -300,7 +322,7 @@ def test_a_schema_that_was_written_by_hand(shop: Path, sql: str) -> None:
 def test_a_database_that_is_none_is_put_aside(shop: Path) -> None:
     """The agent may read more of it than Penstock."""
     path = database(shop)
-    place = watched(str(shop), (), keys=(str(path),))
+    place = watched(str(shop), (), databases=(str(path),))
     path.write_bytes(path.read_bytes()[:40] + b"planted" * 1000)
     [said] = put_aside(str(shop.parent / "data"), place)
     assert "conversations" in said

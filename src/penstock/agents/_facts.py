@@ -224,6 +224,10 @@ class StateFolder(msgspec.Struct, frozen=True):
     keys: tuple[str, ...] = ()
     """Names of the files of logins that the agent writes itself. Such a file is put aside if a confined run has made an
     entry in it that later runs would obey: a command in place of a key, or an address that settings come from."""
+    databases: tuple[str, ...] = ()
+    """Names of databases of SQLite with logins, commands or permissions. They are put aside as files of logins are."""
+    database_variable: str = ""
+    """Environment variable with the path of another such database; relative to this directory."""
     writes: Literal["kept", "lost", "apart"] = "kept"
     """Fate of what a confined run writes there: it stays; it is gone afterwards, and only the settings are shown; or it
     is in a directory of the run's caches, which no run outside reads."""

@@ -61,6 +61,8 @@ SOCKET_SECONDS = 10.0
 INSTALL = "install it: apt install bubblewrap, dnf install bubblewrap, or pacman -S bubblewrap"
 SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/sbin", "/sys", "/usr")
 """Directories of the system, which some accounts have as their home: what is in them is not hidden."""
+IN_MEMORY = ":memory:"
+"""Path of a database of SQLite that is in no file."""
 MIB = 1024 * 1024
 TMPFS_SHARE, LEAST_TMPFS, MOST_TMPFS = 8, 256 * MIB, 4096 * MIB
 """Size of a directory in memory, unless the configuration has another one: this part of the machine's memory, within
@@ -223,6 +225,8 @@ class ToConfine(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...]
     """Paths that the user named for the run."""
     allow: str
+    allow_tools: tuple[str, ...] = ()
+    """Tools that it may use without asking."""
     surroundings: Surroundings
     network: Network = "all"
     hosts: tuple[str, ...] = ()
@@ -275,6 +279,8 @@ def _in_mode(run: ToConfine, mode: Mode) -> Confinement:
         settings,
         caches,
         keys=tuple(os.path.join(path, name) for path, folder in folders for name in folder.keys),
+        databases=tuple(_databases(folders, run.env)),
+        granted=run.allow_tools,
         state=tuple(path for path, _ in folders),
         since=time.time() if run.allow != "read" else 0.0,
         known=os.path.join(_separate(run), KNOWN),
@@ -330,6 +336,13 @@ def _kept_folders(run: ToConfine) -> list[tuple[str, StateFolder]]:
     home = run.env.get("HOME") or os.path.expanduser("~")
     folders = run.facts.state if run.facts is not None else ()
     return [(os.path.realpath(_place(it, run.env, home, run.cwd)), it) for it in folders if it.writes == "kept"]
+
+
+def _databases(folders: Iterable[tuple[str, StateFolder]], env: Mapping[str, str]) -> Iterable[str]:
+    for path, folder in folders:
+        named = env.get(folder.database_variable, "")
+        names = (*folder.databases, named) if named and named != IN_MEMORY else folder.databases
+        yield from dict.fromkeys(os.path.normpath(os.path.join(path, name)) for name in names)
 
 
 def _view_of(run: ToConfine, hidden: Iterable[str]) -> View:

@@ -173,6 +173,7 @@ def _confinement(
         cwd=request.cwd or os.curdir,
         files=(*spec.files, *filter(None, (spec.schema, spec.mcp_config))),
         allow=level,
+        allow_tools=request.allow_tools,
         surroundings=spec.surroundings,
         network=network,
         hosts=(*config.network_hosts, *spec.network_hosts),

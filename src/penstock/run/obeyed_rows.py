@@ -1,7 +1,8 @@
-"""Rows of a database of logins that later runs obey: addresses that settings come from, and commands.
+"""Rows of an agent's database that later runs obey: addresses that settings come from, commands, and permissions.
 
 An agent can keep its accounts in the database that has its conversations too. It fetches all settings from the address
-of the account in use, and starts the programs that they name.
+of the account in use, and starts the programs that they name. What a conversation or a project is allowed to do is
+done without asking, whatever a later run is started with.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import re
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
 from typing import Any
 from urllib.parse import quote
@@ -28,18 +29,35 @@ STEPS, MAX_CALLS = 10_000, 5_000
 BUSY_SECONDS = 10.0
 """Seconds to wait for another program that has locked the database."""
 
-_COLUMNS = {"account": "url", "control_account": "url", "credential": "value", "project": "commands"}
-"""Tables with what later runs obey, and the column that has it."""
+_SESSIONS = "session"
+"""Table of the conversations, of which each can have rules of its own."""
+_COLUMNS = {
+    "account": ("url",),
+    "control_account": ("url",),
+    "credential": ("value",),
+    "project": ("commands",),
+    "permission": ("project_id", "action", "resource"),
+    _SESSIONS: ("id", "permission"),
+}
+"""Tables with what later runs obey, and the columns that have it."""
+_COMMON = "external_directory"
+"""Permission that a conversation passes on to those of its sub-agents."""
 _NAMED = re.compile(rf"(?<![\w$])(?:{'|'.join(_COLUMNS)})(?![\w$])".encode(), re.IGNORECASE)
 """Name of one of these tables: no trigger or view changes a table that it does not name."""
 
 
-def obeyed_rows_in(path: str, ends: Iterable[str] = ()) -> tuple[str, ...]:
+def obeyed_rows_in(
+    path: str, ends: Iterable[str] = (), *, granted: Collection[str] = (), before: Collection[str] | None = None
+) -> tuple[str, ...]:
     """Return digests of the rows that later runs obey, and of the triggers and views that could make such rows.
 
     A file that is missing has none.
 
-    `ends`: ends of the names of the files that belong to the database.
+    Args:
+        path: the database.
+        ends: ends of the names of the files that belong to it.
+        granted: tools that a run may use without asking, which the agent notes with its new conversations.
+        before: what this function has returned before that run; None if the run has not begun.
     """
     if not os.path.lexists(path):
         return ()
@@ -48,20 +66,25 @@ def obeyed_rows_in(path: str, ends: Iterable[str] = ()) -> tuple[str, ...]:
             return (UNREADABLE,)
         uri = f"file:{quote(os.fsencode(os.path.abspath(path)))}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)) as database:
-            found = {json.dumps(it, default=repr) for it in _obeyed(database)}
+            return tuple(sorted({_digest(it) for it in _obeyed(database, granted, before)}))
     except sqlite3.OperationalError as error:
         is_locked = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
         return (IN_USE if is_locked else UNREADABLE,)
     except (OSError, ValueError, sqlite3.Error):
         return (UNREADABLE,)
-    return tuple(sorted(hashlib.sha256(it.encode()).hexdigest() for it in found))
+
+
+def _digest(found: tuple[Any, ...]) -> str:
+    return hashlib.sha256(json.dumps(found, default=repr).encode()).hexdigest()
 
 
 def _is_file(path: str) -> bool:
     return not os.path.lexists(path) or stat.S_ISREG(os.stat(path).st_mode)
 
 
-def _obeyed(database: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
+def _obeyed(
+    database: sqlite3.Connection, granted: Collection[str], before: Collection[str] | None
+) -> Iterator[tuple[Any, ...]]:
     """Yield what identifies each row, without what an agent renews by itself."""
     left = iter(range(MAX_CALLS))
     database.set_progress_handler(lambda: next(left, None) is None, STEPS)
@@ -77,12 +100,45 @@ def _obeyed(database: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
         if is_made and _NAMED.search(sql):
             yield "made", sql  # a trigger could make rows later, and a view has others at another time
         tables.add(name.decode("utf-8", "replace").lower())
-    for table, column in _COLUMNS.items():
-        if table in tables:
-            columns = _rows(database, f"SELECT name, hidden FROM pragma_table_xinfo('{table}')")
-            yield from (("computed", table) for name, hidden in columns if hidden and name.lower() == column.encode())
-            for (value,) in _rows(database, f'SELECT "{column}" FROM "{table}" WHERE "{column}" IS NOT NULL'):
-                yield from ((table, part) for part in _obeyed_part(column, value))
+    for table, names in _COLUMNS.items():
+        if table not in tables:
+            continue
+        found = _rows(database, f"SELECT name, hidden FROM pragma_table_xinfo('{table}')")
+        columns = {name.decode("utf-8", "replace").lower(): hidden for name, hidden in found}
+        yield from (("computed", table) for name in names if columns.get(name))
+        if not columns.keys() >= set(names):
+            continue  # another version of the agent keeps nothing of the kind
+        if table == _SESSIONS:
+            yield from _allowed(database, granted, before)
+            continue
+        listed = ", ".join(f'"{name}"' for name in names)
+        for row in _rows(database, f'SELECT {listed} FROM "{table}" WHERE "{names[-1]}" IS NOT NULL'):
+            parts = _obeyed_part(names[0], row[0]) if len(row) == 1 else [row]
+            yield from ((table, part) for part in parts)
+
+
+def _allowed(
+    database: sqlite3.Connection, granted: Collection[str], before: Collection[str] | None
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rules of conversations that allow something, but for what the run grants to its new ones.
+
+    Before the run, also each conversation if there are such tools: after it, these are no new ones.
+    """
+    if granted and before is None:
+        yield from ((_SESSIONS, id) for (id,) in _rows(database, f'SELECT "id" FROM "{_SESSIONS}"'))
+    text = "CAST(permission AS TEXT)"
+    may_allow = rf"instr({text}, 'allow') OR instr({text}, '\')"  # characters of JSON can be escaped
+    for id, value in _rows(database, f'SELECT "id", "permission" FROM "{_SESSIONS}" WHERE {may_allow}'):
+        try:
+            rules = [rule for rule in json.loads(value) if rule["action"] == "allow"]
+        except (TypeError, ValueError, KeyError, RecursionError):
+            yield _SESSIONS, id, value
+            continue
+        is_new = before is not None and _digest((_SESSIONS, id)) not in before
+        for rule in rules:
+            name = rule.get("permission")
+            if not (is_new and name in granted and rule.get("pattern") == "*"):
+                yield _SESSIONS, None if name == _COMMON else id, rule
 
 
 def _rows(database: sqlite3.Connection, query: str) -> list[tuple[Any, ...]]:

@@ -70,6 +70,10 @@ class Watched(msgspec.Struct, frozen=True):
     """Those of them that are links."""
     keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Files of keys, each with the digests of the entries that later runs obey."""
+    databases: tuple[str, ...] = ()
+    """Those of them that are databases."""
+    granted: tuple[str, ...] = ()
+    """Tools that the run may use without asking."""
     since: float = 0.0
     """Time of its beginning, if it can write in the directory; else 0."""
     state: tuple[str, ...] = ()
@@ -88,6 +92,8 @@ def watched(
     caches: tuple[tuple[str, str], ...] = (),
     *,
     keys: tuple[str, ...] = (),
+    databases: tuple[str, ...] = (),
+    granted: tuple[str, ...] = (),
     state: tuple[str, ...] = (),
     since: float = 0.0,
     known: str = "",
@@ -97,7 +103,8 @@ def watched(
     seen = Watched(git=cwd, had_git=has_git, patterns=patterns, caches=caches, since=since, known=known, state=state)
     before = tuple(_entries(seen))
     links = tuple(LinkedSetting(path, os.readlink(path), _file_of(path)) for path in before if os.path.islink(path))
-    files = tuple((path, _logins_in(path)) for path in keys)
+    seen = msgspec.structs.replace(seen, databases=databases, granted=granted)
+    files = tuple((path, _obeyed_in(seen, path)) for path in (*keys, *databases))
     commands = commands_before(cwd) if since else ()
     return msgspec.structs.replace(seen, before=before, links=links, keys=files, began=time.time(), commands=commands)
 
@@ -239,43 +246,41 @@ def _put_keys_aside(place: Watched, aside: str) -> list[str]:
     """Move the files of keys with an entry of this run that later runs would obey; return a sentence for each."""
     said = []
     for path, before in place.keys:
-        now = _logins_in(path)
+        ends = ENDS if path in place.databases else ()
+        now = _obeyed_in(place, path, before)
         if IN_USE in (*now, *before):
-            said.append(f"another program has locked {printable(path)}: the logins in it were not looked at")
+            said.append(f"another program has locked {printable(path)}: what later runs obey in it was not looked at")
             continue
         if set(now) <= set(before):
             continue
-        what = f"the agent has put a login into {printable(path)} that later runs would obey: a command or an address"
-        file = "the database, which has the conversations too, is in" if _is_database(path) else "the file is in"
+        kind = "a command, an address or a permission" if ends else "a command or an address"
+        what = f"the agent has put an entry into {printable(path)} that later runs would obey: {kind}"
+        file = "the database, which has the conversations too, is in" if ends else "the file is in"
         try:
-            said.append(f"{what}; {file} {printable(_move_login(path, aside))}: look at it, or log in again")
+            said.append(f"{what}; {file} {printable(_move_keys(path, ends, aside))}: look at it, or log in again")
         except OSError as error:
             said.append(f"{what}; remove the file, as it cannot be moved: {error.strerror}")
     return said
 
 
-def _is_database(path: str) -> bool:
-    return path.endswith(".db")
-
-
-def _logins_in(path: str) -> tuple[str, ...]:
-    """Return a digest of each login in a file or a database that later runs obey."""
-    if not _is_database(path):
+def _obeyed_in(place: Watched, path: str, before: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """Return a digest of each entry of a file or a database that later runs obey; `before` as before the run."""
+    if path not in place.databases:
         return obeyed_in(path)
     from penstock.run.obeyed_rows import obeyed_rows_in  # few agents need SQLite
 
-    return obeyed_rows_in(path, ENDS)
+    return obeyed_rows_in(path, ENDS, granted=place.granted, before=before)
 
 
-def _move_login(path: str, aside: str) -> str:
-    """Move a file of logins, and all files of a database into one directory; return its place.
+def _move_keys(path: str, ends: tuple[str, ...], aside: str) -> str:
+    """Move a file of keys, and all files of a database into one directory; return its place.
 
     Raises:
         OSError: it has its name still.
     """
     word = uuid.uuid4().hex[:8]
     place = _move(path, aside, word)
-    for end in ENDS if _is_database(path) else ():
+    for end in ends:
         with suppress(OSError):
             _move(f"{path}{end}", aside, word)
     return place

@@ -122,7 +122,11 @@ FACTS = AgentFacts(
     ),
     state=(
         StateFolder(
-            *(".local/share", "XDG_DATA_HOME", "opencode"), settings=("bin",), keys=("auth.json", "opencode.db")
+            *(".local/share", "XDG_DATA_HOME", "opencode"),
+            settings=("bin",),
+            keys=("auth.json",),
+            databases=("opencode.db",),
+            database_variable="OPENCODE_DB",
         ),
         # Repositories with copies of files, whose settings git obeys.
         StateFolder(".local/share", "XDG_DATA_HOME", "opencode/snapshot", writes="apart"),
