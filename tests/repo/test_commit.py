@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -138,9 +139,9 @@ def test_hooks_of_the_user_decide(user: UserRepository, home: Path) -> None:
 
 
 def test_hooks_change_index_and_message(user: UserRepository, home: Path) -> None:
-    """What a formatter adds to the index is in the commit, as is the message that a hook has changed."""
+    """What a formatter adds to the index is in the commit, as is the message that a hook changed, with line feeds."""
     hook(user, "pre-commit", "echo formatted > src/a.py; git add src/a.py")
-    hook(user, "commit-msg", 'echo "Ticket: 7" >> "$1"')
+    hook(user, "commit-msg", 'printf "Ticket: 7\r\n" >> "$1"')
     tree = user.tree(home)
     change(tree)
     result = run_hooks(tree, "Change\n")
@@ -197,6 +198,24 @@ def test_what_a_hook_leaves_in_gits_way_is_put_aside(user: UserRepository, home:
     assert not os.path.lexists(tree.path / ".gitignore")
     [aside] = tree.taken_aside()
     assert aside.startswith(".gitignore is neither a file nor a link")
+
+
+@pytest.mark.parametrize(
+    "step", ["rm", "rm FILE; mkfifo", "rm FILE; mkdir", "rm FILE; ln -s /etc/passwd", "head -c 2000000 /dev/zero >"]
+)
+def test_a_message_that_a_hook_has_replaced(user: UserRepository, home: Path, step: str) -> None:
+    """A program that a hook runs may have made anything of the file: it is not waited for, and nothing is committed."""
+    tree = user.tree(home)
+    file = tree.home / "COMMIT_EDITMSG"
+    hook(user, "commit-msg", f"{step.replace('FILE', str(file))} {file}; exit 0")
+    change(tree)
+    ended: list[HookResult] = []
+    thread = threading.Thread(target=lambda: ended.append(run_hooks(tree, "Change\n")), daemon=True)
+    thread.start()
+    thread.join(20)
+    [result] = ended
+    assert (result.name, result.message) == ("commit-msg", "Change\n")
+    assert "the file with the message cannot be read" in result.output
 
 
 def test_without_hooks_the_message_stays(user: UserRepository, home: Path) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.config.regular_files import open_regular
 from penstock.repo.git import LONG_SECONDS, Git
 from penstock.repo.path_patterns import PathPatterns, Places
 from penstock.repo.place import TreeAbandoned, changing
@@ -292,8 +293,7 @@ def _is_equal(folder: int, name: str, status: os.stat_result, source: Path, perm
         return os.readlink(name, dir_fd=folder) == os.readlink(source)
     if (status.st_mode ^ wanted.st_mode) & permissions or status.st_size != wanted.st_size:
         return False
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with open(os.open(name, flags, dir_fd=folder), "rb") as one, open(source, "rb") as other:
+    with open(open_regular(name, within=folder), "rb") as one, open(source, "rb") as other:
         while True:
             chunk = one.read(CHUNK_BYTES)
             if chunk != other.read(CHUNK_BYTES):

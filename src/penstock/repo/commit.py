@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.config.regular_files import content_of
 from penstock.repo.git import LONG_SECONDS, Git
 from penstock.repo.repository import Author
 from penstock.repo.tree import Tree
@@ -23,6 +24,10 @@ HOOK_FAILED = range(1, 128)
 MAX_SUBJECT_CHARS = 72
 """Maximum characters of the first line of a commit message: git tools show no more."""
 
+MAX_MESSAGE_BYTES = 1 << 20
+"""Bytes of a commit message that is read after the hooks; people and programs write some thousand."""
+
+_LINE_END = re.compile(r"\r\n?")
 _TRAILER = re.compile(r"[A-Za-z0-9-]+: \S")
 
 
@@ -84,8 +89,12 @@ def run_hooks(
         output += (done.out + done.err).decode("utf-8", "replace")
         if done.status != 0:
             return HookResult(name, _without_secrets(output, env or {}), message, ran=True)
-    written = file.read_text(encoding="utf-8", errors="replace")
-    return HookResult("", _without_secrets(output, env or {}), redacted(written), ran=True)
+    written = content_of(file, MAX_MESSAGE_BYTES)
+    if written is None:
+        output += "the file with the message cannot be read: a hook has removed or replaced it, or it is too large\n"
+        return HookResult(name, _without_secrets(output, env or {}), message, ran=True)
+    message = redacted(_LINE_END.sub("\n", written.decode("utf-8", "replace")))
+    return HookResult("", _without_secrets(output, env or {}), message, ran=True)
 
 
 def _without_secrets(output: str, env: Mapping[str, str]) -> str:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from penstock.config.regular_files import NotRegular, open_regular
 from penstock.core.diffs import named
 from penstock.errors import PenstockError
 from penstock.events import Change, ChangeKind
@@ -393,13 +394,11 @@ def _copy(source: Path, target: Path, max_bytes: int) -> None:
         OSError: it cannot be copied.
     """
     try:
-        fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except FileNotFoundError:
+        fd = open_regular(source)
+    except (FileNotFoundError, NotRegular):
         return
     with open(fd, "rb") as file:
         status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            return
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise _CannotCompare("large")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.config.regular_files import read_start
 from penstock.repo.place import move_out
 from penstock.run import unfinished
 
@@ -58,7 +59,6 @@ MAX_DEPTH = 8
 """Maximum depth of directories in the name of a submodule, and of submodules in each other."""
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class FileDifference(msgspec.Struct, frozen=True):
@@ -280,7 +280,7 @@ class _Reader:
                     self._place(path).symlink_to(target)
             elif stat.S_ISREG(status.st_mode) and status.st_size <= min(MAX_FILE_BYTES, self._left):
                 self._left -= status.st_size
-                content = _content(fd, name)
+                content = read_start(name, MAX_FILE_BYTES, within=fd)
                 self._note(path, status, content)
                 if self._copies is not None:
                     place = self._place(path)
@@ -308,9 +308,3 @@ class _Reader:
 def _names(folder: int | None) -> list[str]:
     """Return the names in a directory, up to the number that is compared."""
     return sorted(os.listdir(folder))[:MAX_FILES] if folder is not None else []
-
-
-def _content(folder: int, name: str) -> bytes:
-    fd = os.open(name, _OPEN_FILE, dir_fd=folder)
-    with open(fd, "rb") as file:
-        return file.read(MAX_FILE_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else b""

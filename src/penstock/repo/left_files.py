@@ -16,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+from penstock.config.regular_files import NotRegular, open_regular
 from penstock.errors import UsageError
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
@@ -141,27 +142,21 @@ def read_in(folder: int, name: str) -> FoundFile | None:
         NotAPlainFile: it is not a regular file that may be read.
         OSError: it cannot be opened or read.
     """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
-        fd = os.open(name, flags, dir_fd=folder)
+        fd = open_regular(name, within=folder)
     except FileNotFoundError:
         return None
+    except NotRegular as error:
+        raise NotAPlainFile("kind") from error
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise NotAPlainFile("link") from error
-        if error.errno == errno.ENXIO:  # a socket
-            raise NotAPlainFile("kind") from error
         raise
-    try:
+    with open(fd, "rb") as file:
         status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise NotAPlainFile("kind")
         if status.st_nlink > 1:
             raise NotAPlainFile("hard_link")
-        with open(fd, "rb", closefd=False) as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    finally:
-        os.close(fd)
+        content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
         raise NotAPlainFile("large")
     return FoundFile(content, status)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from penstock.config.regular_files import NotRegular, read_start
 from penstock.errors import UsageError
 
 READ_BY_GIT = frozenset({".gitignore", ".gitattributes", ".gitmodules", ".mailmap", ".lfsconfig"})
@@ -219,13 +220,11 @@ def _nested(path: str, top: str) -> str:
 def _git_directory(path: str) -> str | None:
     """Return the directory to which a nested `.git` leads; "" if there is none, None if it is a pipe or the like."""
     try:
-        mode = os.stat(path).st_mode
-        if stat.S_ISDIR(mode):
+        if os.path.isdir(path):
             return path
-        if not stat.S_ISREG(mode):
-            return None
-        with open(path, "rb") as file:
-            text = os.fsdecode(file.read(MAX_LINK_BYTES))
+        text = os.fsdecode(read_start(path, MAX_LINK_BYTES, follows=True))  # git follows a link too
+    except NotRegular:
+        return None
     except (OSError, ValueError):
         return ""
     if not text.startswith("gitdir: "):

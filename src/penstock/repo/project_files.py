@@ -24,6 +24,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 import msgspec
 
 from penstock.config.data import write_private
+from penstock.config.regular_files import open_regular
 from penstock.repo.place import make_usable
 from penstock.repo.tree import remove_entry
 
@@ -412,9 +413,8 @@ def _remove(top: Path, path: str) -> None:
 
 def _content(path: Path) -> bytes:
     """Return the content of a regular file; empty if its owner may not read it, because then no agent can."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        with open(os.open(path, flags), "rb") as file:
+        with open(open_regular(path), "rb") as file:
             return file.read()
     except PermissionError:
         return b""

@@ -13,6 +13,7 @@ import secrets
 import stat
 import sys
 
+from penstock.config.regular_files import open_regular
 from penstock.repo.left_files import FoundFile, NotAPlainFile, read_in
 
 RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
@@ -148,7 +149,7 @@ def _make_like(fd: int, folder: int, name: str, status: os.stat_result) -> None:
         os.fchown(fd, status.st_uid, status.st_gid)
     if sys.platform != "linux":
         return
-    model = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    model = open_regular(name, within=folder)
     try:
         for attribute in os.listxattr(model):
             os.setxattr(fd, attribute, os.getxattr(model, attribute))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.config.regular_files import read_start
 from penstock.repo.git import LONG_SECONDS, Git, GitError
 from penstock.repo.held import (
     MAX_FILE_BYTES,
@@ -225,7 +226,6 @@ def _content(path: Path) -> bytes:
     try:
         if path.is_symlink():
             return os.fsencode(os.readlink(path))
-        with open(path, "rb") as file:
-            return file.read(MAX_SCANNED_BYTES)
+        return read_start(path, MAX_SCANNED_BYTES)
     except OSError:
         return b""  # git reports what is wrong with it
