@@ -18,7 +18,7 @@ TIMEOUT = 60
 """Seconds after which a process hangs."""
 
 AGENT = """\
-import json, os, sys, time
+import json, os, subprocess, sys, time
 from pathlib import Path
 
 def say(**line):
@@ -40,13 +40,17 @@ if resume and (here / "forgotten").exists():
 say(type="system", subtype="init", session_id=session, model=model or "m1")
 while (here / f"hold-{number}").exists():
     time.sleep(0.01)
+if (here / f"does-{number}").exists():
+    subprocess.run(["sh", here / f"does-{number}"], check=True)
 file = here / f"reply-{number}.md"
 text = file.read_text() if file.exists() else f"Reply {number}."
 say(type="assistant", message={"id": f"m{number}", "content": [{"type": "text", "text": text}]})
 failed = (here / f"fail-{number}").exists()
 say(type="result", subtype="success", is_error=failed, result=text, session_id=session)
 """
-"""An agent that answers with `reply-NUMBER.md`, waits while `hold-NUMBER` exists, and fails if `fail-NUMBER` does."""
+"""An agent that answers with `reply-NUMBER.md`, waits while `hold-NUMBER` exists, and fails if `fail-NUMBER` does.
+
+It runs the script `does-NUMBER` first."""
 
 
 class Desk:
@@ -117,6 +121,10 @@ class Desk:
         file = self.agent / f"hold-{number}"
         file.touch()
         return file
+
+    def does(self, number: int, script: str) -> None:
+        """Let the run of this number run this script in its directory."""
+        (self.agent / f"does-{number}").write_text(script)
 
     def fail(self, number: int) -> None:
         """Let the run of this number fail."""

@@ -235,3 +235,46 @@ def test_commit_of_a_document_with_a_secret(desk: Desk) -> None:
     git(desk.folder, "commit", "-qm", "Mine")
     file.write_text(file.read_text("utf-8") + "More?\n", "utf-8")
     assert desk.doc("notes.md", "--commit").returncode == 0
+
+
+HOOK = "mkdir -p {0} && echo 'touch started' >{0}/pre-commit && chmod +x {0}/pre-commit"
+PLANTED = {
+    "a hook": HOOK.format(".git/hooks"),
+    "a hook of the project": HOOK.format(".githooks"),
+    "a setting": f"{HOOK.format('other')}; git config core.hooksPath other",
+    "another repository": f"mv .git moved; git init -q; {HOOK.format('.git/hooks')}",
+    "a file that a generated hook starts": "echo 'touch started' >.husky/pre-commit",
+}
+
+
+@pytest.mark.parametrize("what", PLANTED)
+def test_commit_starts_nothing_that_the_agent_has_made(desk: Desk, what: str) -> None:
+    """It would run outside of the agent's confinement, before anybody has seen it. The reply is in the document."""
+    git(desk.folder, "init", "-q")
+    git(desk.folder, "config", "user.name", "A")
+    git(desk.folder, "config", "user.email", "a@example.org")
+    if what == "a hook of the project":
+        git(desk.folder, "config", "core.hooksPath", ".githooks")
+    if what == "a file that a generated hook starts":
+        git(desk.folder, "config", "core.hooksPath", ".husky/_")
+        (desk.folder / ".husky/_").mkdir(parents=True)
+        desk.write(".husky/_/pre-commit", "#!/bin/sh\n. .husky/pre-commit\n").chmod(0o755)
+        desk.write(".husky/pre-commit", "true\n")
+    file = desk.write("notes.md", "# Notes\n\n## User\n\nHello?\n")
+    desk.does(1, PLANTED[what])
+    done = desk.doc("notes.md", "--agent", "scripted", "--commit")
+    assert done.returncode == 1
+    assert "have changed since this command began" in done.stderr
+    assert "Reply 1." in file.read_text("utf-8")
+    assert not (desk.folder / "started").exists()
+
+
+def test_commit_after_usual_work_with_git(desk: Desk) -> None:
+    """A branch and a commit of the agent's are no reason to refuse."""
+    git(desk.folder, "init", "-q", "-b", "main")
+    git(desk.folder, "config", "user.name", "A")
+    git(desk.folder, "config", "user.email", "a@example.org")
+    desk.write("notes.md", "# Notes\n\n## User\n\nHello?\n")
+    desk.does(1, "git commit -qm One --allow-empty && git checkout -q --track -b work main")
+    assert desk.doc("notes.md", "--agent", "scripted", "--commit").returncode == 0
+    assert git(desk.folder, "log", "--format=%s") == "notes.md: answered by scripted\nOne\n"

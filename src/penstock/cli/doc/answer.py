@@ -18,7 +18,7 @@ from penstock.cli.read import configured
 from penstock.cli.run_factory import RunFactory, split_names
 from penstock.cli.telemetry import telemetry_sent
 from penstock.doc.answers import DocumentAnswer, DocumentPrompt, Steps, Wanted, steps
-from penstock.doc.committing import commit_document
+from penstock.doc.committing import Commits
 from penstock.doc.queue import queue_steps
 from penstock.errors import PenstockError, UsageError
 from penstock.run.sandbox import Surroundings
@@ -104,11 +104,15 @@ def _options(args: list[str]) -> DocOptions:
 class DocCommand:
     """Command that answers one document and shows the work at the terminal."""
 
-    def __init__(self, options: DocOptions, config: Config) -> None:
+    def __init__(self, options: DocOptions, config: Config, commits: Commits | None = None) -> None:
+        """`commits`: those of a command that answers several documents."""
         if options.agent is not None and len(split_names(options.agent)) > 1:
             raise UsageError("a document is answered by one agent", expected="one name after --agent")
         self._options = options
         self._config = config
+        self._commits = commits or Commits()
+        if options.commit:
+            self._commits.look(Path(os.path.realpath(options.file)).parent)
         self._output = sink_output(options.to)
         self._errors = errors_output()
         self._status = OK
@@ -178,7 +182,7 @@ class DocCommand:
     def _commit(self, answer: DocumentAnswer) -> None:
         """Commit the document. If the commit fails, the reply stays in the document."""
         try:
-            commit_document(Path(answer.path), answer.agent)
+            self._commits.commit(Path(answer.path), answer.agent)
         except PenstockError as error:
             notify_problem(f"{os.path.relpath(answer.path)} was not committed: {error}")
             self._status = self._status or FAILED

@@ -15,6 +15,7 @@ from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.cli.telemetry import telemetry_sent
 from penstock.config.settings import Config
+from penstock.doc.committing import Commits
 from penstock.doc.folders import MAX_DOCUMENTS, MAX_ENTRIES, DocumentFolder
 from penstock.doc.opened import hold_for_watching
 from penstock.doc.watch import MAX_UNCHANGED_RUNS, QUIET_SECONDS, WatchedDocument, watch
@@ -32,6 +33,8 @@ def command(args: list[str]) -> int:
     documents = [WatchedDocument(path) for path in paths if not path.is_dir()]
     config = configured()
     watching = _Answers(options, config)
+    for path in paths if options.commit else ():
+        watching.commits.look(path if path.is_dir() else path.parent)
     with (
         telemetry_sent(config),
         hold_for_watching((document.path for document in documents), (folder.path for folder in folders)),
@@ -76,11 +79,13 @@ class _Answers:
         self.status = OK
         self._options = options
         self._config = config
+        self.commits = Commits()
 
     def submit(self, document: WatchedDocument) -> bool:
         """Answer a document; return whether to continue watching."""
         name = os.path.relpath(document.path)
-        answering = DocCommand(msgspec.structs.replace(self._options, file=str(document.path)), self._config)
+        options = msgspec.structs.replace(self._options, file=str(document.path))
+        answering = DocCommand(options, self._config, self.commits)
         try:
             status = answering.answer()
         except PenstockError as error:
