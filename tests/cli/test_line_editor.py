@@ -132,7 +132,18 @@ def test_without_a_prompt_a_conversation_begins(place: Place) -> None:
     assert talk.end("/quit\r") == 0
     assert place.prompts == ["first prompt", "second prompt"]
     assert "--resume=s-first" in place.words[1]
-    assert talk.text.splitlines()[-1] == 'To go on with it: penstock run claude --route exec --session s-first "…"'
+    assert talk.text.splitlines()[-1] == 'To go on with it: penstock run claude --route exec -c "…"'
+
+
+@pytest.mark.slow
+def test_the_command_to_go_on_names_a_conversation_that_is_not_the_newest(place: Place) -> None:
+    """Another run began after it. In a narrow terminal the command has a line of its own, which can be copied."""
+    talk = place.talk(columns=60)
+    talk.asked()
+    said(talk, "first prompt")
+    place.run("other prompt")
+    assert talk.end("/quit\r") == 0
+    assert talk.text.endswith('To go on with it:\n  penstock run claude --route exec --session s-first "…"')
 
 
 @pytest.mark.slow

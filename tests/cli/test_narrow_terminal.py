@@ -82,6 +82,10 @@ def test_lines_are_wrapped_at_blanks_and_commands_are_not() -> None:
     assert wrapped(text, 30) == (
         "round 12 · check make test ·\n  red 12 s\n  to go on:\n    penstock loop resume parser-7f3a --rounds 5\nend"
     )
+    note = "penstock: all runs are kept: penstock last shows one, penstock history clear removes all\n"
+    assert wrapped(note, 50) == (
+        "penstock: all runs are kept: penstock last shows\n  one, penstock history clear removes all\n"
+    )
     assert wrapped("x" * 50 + "\n", 30) == "x" * 50 + "\n"
     assert wrapped("tree · " + "x" * 50 + "\n", 30) == "tree ·\n  " + "x" * 50 + "\n"
 

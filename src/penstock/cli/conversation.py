@@ -7,7 +7,7 @@ import os
 import signal
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.cli.console import notify, notify_error, notify_problem
+from penstock.cli.console import fitted, notify, notify_error, notify_problem
 from penstock.cli.exit_status import OK, SIGNAL_BASE
 from penstock.errors import PenstockError, UsageError
 
@@ -178,8 +178,10 @@ class _Conversing:
                 return status
             prompt = self._next()
         from penstock.cli.editor.commands import going_on
+        from penstock.config.data import data_path
+        from penstock.run.history import History
 
-        notify(going_on(self._conversation))
+        notify(fitted(going_on(self._conversation, History(data_path())), 2))
         return status
 
     def _show(self, prompt: str | None) -> int:
@@ -259,7 +261,8 @@ class _Conversing:
         options, directory = self._conversation.options, self._conversation.directory
         history = PromptHistory(data_path() if self._config.keeps_history else None, directory)
         color = decide(options, self._config, several=False).color
-        notify(f"\nA conversation with {self._conversation.agent}: /help lists commands and keys, Ctrl-D leaves.\n")
+        text = f"\nA conversation with {self._conversation.agent}: /help lists commands and keys, Ctrl-D leaves.\n"
+        notify(fitted(text, 2))
         return LineEditor(
             history, DirectoryFiles(directory), HELP, values(self._config), self._conversation, color=color
         )

@@ -23,8 +23,8 @@ HANG = "  "
 SEPARATOR = " · "
 """Text between the cells of a paragraph that are in one row."""
 
-# Its last part is copied, so no line break comes into it.
-_COMMAND_LINE = re.compile(r"( *)(.*\S:)\s+((?:penstock|git) .*)")
+# Its last part is copied, so no line break comes into it. With a comma or a semicolon before a blank it is a sentence.
+_COMMAND_LINE = re.compile(r"( *)(.*\S:)\s+((?:penstock|git) (?:[^,;\n]|[,;](?! ))*\n?)")
 
 
 def fitted_table(
@@ -66,8 +66,8 @@ def _wrapped_line(line: str, width: int) -> str:
     if columns(line.rstrip("\n")) <= width:
         return line
     indent = line[: len(line) - len(line.lstrip(" "))]
-    if found := _COMMAND_LINE.match(line):
-        return _wrapped_line(f"{indent}{found[2]}\n", width) + f"{indent}{HANG}{found[3]}\n"
+    if found := _COMMAND_LINE.fullmatch(line):
+        return _wrapped_line(f"{indent}{found[2]}\n", width) + f"{indent}{HANG}{found[3]}"
     return "\n".join(_broken(line, width, indent + HANG))
 
 

@@ -6,7 +6,7 @@ import os
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from penstock.cli.console import notify_problem
+from penstock.cli.console import fitted, notify, notify_problem
 from penstock.cli.display import facts_of
 from penstock.cli.silence import is_ci
 from penstock.config.data import data_path
@@ -68,10 +68,11 @@ class RunKeeper:
             return
         if keeper.is_new:
             days = f"{self._days} day{'s' * (self._days != 1)}"
-            notify_problem(
-                f"runs in a terminal are kept for {days}: penstock last shows the newest, penstock history clear "
-                "removes them, and history.record = false in the configuration keeps none"
+            text = (
+                f"penstock: runs in a terminal are kept for {days}: penstock last shows the newest, penstock history "
+                "clear removes them, and history.record = false in the configuration keeps none\n"
             )
+            notify(fitted(text, 2))
             return
         self._sweep = Thread(target=_sweep, args=(keeper,), daemon=True)
         self._sweep.start()

@@ -194,6 +194,14 @@ class History:
         newest = next(self._newest_first(record.agent, record.cwd), None)
         return newest is not None and newest.run == record.run
 
+    def is_newest_session(self, agent: str, cwd: str, session_id: str) -> bool:
+        """Return whether the newest `penstock run` of this agent in this directory belongs to this conversation."""
+        try:
+            newest = next(self._newest_first(agent, cwd), None)
+        except OSError:
+            return False
+        return newest is not None and newest.session_id == session_id
+
     def _newest_first(self, agent: str, cwd: str) -> Iterator[RunRecord]:
         here = os.path.realpath(cwd)
         return (run for run in reversed(self.runs()) if run.kind == "run" and run.agent == agent and run.cwd == here)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from penstock.agents import registry
-from penstock.cli.console import say, sink_output, terminal_width
+from penstock.cli.console import fitted, say, sink_output, terminal_width
 from penstock.cli.display import decide
 from penstock.cli.editor.directory_diff import directory_diff
 from penstock.cli.editor.shell_command import run_shell
@@ -19,6 +19,7 @@ from penstock.cli.fitting import fitted_table
 from penstock.cli.read import configured
 from penstock.config.settings import Config
 from penstock.errors import UsageError, nearest, shown
+from penstock.run.history import History
 from penstock.run.spec import OPTIONS
 from penstock.sinks.text.styles import palette
 
@@ -127,7 +128,9 @@ def _cost(conversation: TerminalConversation, argument: str) -> bool:
 
 
 def _sessions(conversation: TerminalConversation, argument: str) -> bool:
-    say(going_on(conversation) or f"{conversation.agent} has no session yet: it begins with the first prompt.\n")
+    say(
+        fitted(going_on(conversation)) or f"{conversation.agent} has no session yet: it begins with the first prompt.\n"
+    )
     say("All conversations of this directory: penstock sessions\n")
     return False
 
@@ -223,7 +226,10 @@ def shown_line(line: str) -> str:
     return line if len(line) <= 40 and "\n" not in line else line[:40].partition("\n")[0] + "…"
 
 
-def going_on(conversation: TerminalConversation) -> str:
-    """Return the line that says how to go on with the conversation; "" if it has no session."""
-    command = conversation.resume_command()
+def going_on(conversation: TerminalConversation, history: History | None = None) -> str:
+    """Return the line that says how to go on with the conversation; "" if it has no session.
+
+    `history`: runs among which it may be the newest one, so that it needs no id.
+    """
+    command = conversation.resume_command(history)
     return f"To go on with it: {command}\n" if command else ""

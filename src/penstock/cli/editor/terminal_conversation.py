@@ -17,7 +17,7 @@ from penstock.cli.editor.undo import Undos
 from penstock.cli.options import RunOptions
 from penstock.errors import PenstockError
 from penstock.events import AgentCommand, RunEnded, Usage
-from penstock.run.history import RunRecord
+from penstock.run.history import History, RunRecord
 
 NOT_CARRIED: Mapping[str, Any] = {
     "session_id": None,
@@ -195,8 +195,14 @@ class TerminalConversation:
         """Return the tokens and the cost of the runs so far, as a table for people."""
         return as_text(list(self._totals.values()), "agent") if self._totals else "Nothing has run yet.\n"
 
-    def resume_command(self) -> str:
-        """Return the command that goes on with the session later; "" if there is none."""
-        if self.session_id is None:
+    def resume_command(self, history: History | None = None) -> str:
+        """Return the command that goes on with the session later; "" if there is none.
+
+        If the session is the newest one in `history`, the command has `-c` instead of the id.
+        """
+        session: str | None = self.session_id
+        if session is None:
             return ""
-        return resume_command(self.agent, self.options.asked["cwd"], self.session_id, self.options.asked)
+        if history is not None and history.is_newest_session(self.agent, self.directory, session):
+            session = None
+        return resume_command(self.agent, self.options.asked["cwd"], session, self.options.asked)
