@@ -66,6 +66,38 @@ def test_requests_do_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.Monke
     assert 0 < len([*records(folder)]) == 100 - writer.lost
 
 
+@pytest.mark.parametrize("sender", [None, "ben"])
+def test_nobody_prevents_the_record_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sender: str | None
+) -> None:
+    """One who sends many requests, with or without a login, has a part of the file: the rest is for the others."""
+    monkeypatch.setattr(audit, "MAX_FILE_BYTES", 10_000)
+    folder = tmp_path / AUDIT
+    writer = Audit(folder)
+    for _ in range(200):
+        writer.write(sender, "log_in", status=401)
+    lost = writer.lost
+    writer.write("ana", "change")
+    for _ in range(10):
+        writer.write("owner", "trust")
+    assert lost > 100
+    assert written(folder)[-12:] == [(LOST, lost), ("change", None), *[("trust", None)] * 10]
+
+
+def test_the_owner_fills_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is nobody else, all of it is theirs; in another month there is another file."""
+    monkeypatch.setattr(audit, "MAX_FILE_BYTES", 10_000)
+    now = 0.0
+    writer = Audit(tmp_path / AUDIT, lambda: now)
+    for _ in range(300):
+        writer.write("owner", "trust")
+        writer.write("ben", "change")
+    assert (tmp_path / AUDIT / "1970-01.ndjson").stat().st_size > 9_900
+    now = 40 * 24 * 3600
+    writer.write("ben", "change")
+    assert written(tmp_path / AUDIT)[-1] == ("change", None)
+
+
 def test_a_record_that_is_too_large_has_no_details(tmp_path: Path) -> None:
     """A request with a list of many numbers is recorded, and its list is not."""
     writer = Audit(tmp_path / AUDIT)

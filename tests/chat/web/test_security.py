@@ -21,6 +21,7 @@ from served import SECONDS, TOKEN, Gateway
 from starlette.requests import Request
 from waiting import until
 
+from penstock.chat.people import persons
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.web.auth import (
     CODE_SECONDS,
@@ -255,6 +256,19 @@ def test_a_link_grows_old() -> None:
     assert len(set(codes)) == len(codes)
     assert not opens(codes[0])
     assert opens(codes[1])
+
+
+def test_links_of_others_make_none_invalid(tmp_path: Path) -> None:
+    """One who makes many links drops their own alone; the one that the server printed stays valid."""
+    persons.add(tmp_path, "ben", "viewer", 0)
+    people = persons.People(tmp_path / persons.PEOPLE)
+    logins = Logins("t" * 40, "penstock_1", people=people)
+    printed, mine = logins.new_code(), [logins.new_code(person="ben") for _ in range(3 * MAX_CODES)]
+    assert logins.browsers.find(asyncio.run(logins.log_in(code=printed))) is not None
+    with pytest.raises(Unauthorized):
+        asyncio.run(logins.log_in(code=mine[-MAX_CODES - 1]))
+    for code in mine[-MAX_CODES:]:
+        assert logins.browsers.find(asyncio.run(logins.log_in(code=code))) is not None
 
 
 def test_who_fails_too_often_locks_out_nobody(own: Callable[..., Gateway]) -> None:

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from penstock.chat.history.entries import OWNER
 from penstock.config.data import fsync_directory, open_private
 from penstock.errors import UsageError
 
@@ -34,6 +35,13 @@ MAX_LINE_BYTES = 64 * 1024
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 """Maximum bytes of the file of one month: some hundred thousand records. Who asks for more is not to fill the disk."""
+
+SENDER_PARTS = 2
+"""A person fills at most this part of a file, unless they are the owner. So nobody prevents the record of what others
+do by sending many requests."""
+
+STRANGER_PARTS = 4
+"""Requests without a login fill at most this part of a file."""
 
 SYNC_SECONDS = 2.0
 """Seconds for which a response waits until its record is on the disk. A disk that is slower delays nobody further."""
@@ -85,6 +93,8 @@ class Audit:
         self._now = now
         self._is_durable = is_durable
         self._month = ""
+        self._filled: dict[str | None, int] = {}
+        """Bytes of this month's file by person, since the start."""
         self._unreported = 0  # records that were lost since one could be written
         self._written = self._durable = 0
         self._syncing: asyncio.Task[None] | None = None
@@ -115,11 +125,15 @@ class Audit:
             if month != self._month:
                 _forget(self._folder, month)
                 self._month = month
+                self._filled.clear()
+            line = _line(record)
+            self._check_part(person, len(line))
             if self._unreported:
                 _append(self._path, _line(AuditRecord(at, None, LOST, details={"count": self._unreported})))
                 _log.warning("what people do is recorded again; records that are lost: %d", self._unreported)
                 self._unreported = 0
-            _append(self._path, _line(record))
+            _append(self._path, line)
+            self._filled[person] = self._filled.get(person, 0) + len(line)
         except OSError as error:
             if not self._unreported:
                 _log.warning("what people do is not recorded: %s", error.strerror or error)
@@ -127,6 +141,16 @@ class Audit:
             self._unreported += 1
         else:
             self._written += 1
+
+    def _check_part(self, person: str | None, more: int) -> None:
+        """Check that a person, or everybody without a login, does not fill the file.
+
+        Raises:
+            OSError: they would.
+        """
+        parts = 1 if person == OWNER else STRANGER_PARTS if person is None else SENDER_PARTS
+        if self._filled.get(person, 0) + more > MAX_FILE_BYTES // parts:
+            raise OSError(f"{person or 'requests without a login'} cannot fill more of it")
 
     async def settle(self) -> None:
         """Wait until the records that were written are on the disk, if that is asked for, but not for long."""

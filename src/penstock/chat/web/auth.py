@@ -39,7 +39,8 @@ CODE_BYTES = 16
 CODE_SECONDS = 15 * 60
 """Seconds for which a login link is valid: enough to walk over to another device."""
 MAX_CODES = 20
-"""Number of links that may wait to be opened; the oldest are dropped."""
+"""Number of links of one person that may wait to be opened; the oldest are dropped. So nobody makes those of others
+invalid."""
 
 FAILURES = 10
 FAILURE_SECONDS = 60.0
@@ -301,9 +302,11 @@ class Logins:
         `by`: the browser that requests it. By default, the person is that of `by`, or the owner.
         """
         code = secrets.token_urlsafe(CODE_BYTES)
-        self._codes[_hashed(code)] = Code(self._clock() + CODE_SECONDS, by, _of(by, person))
-        while len(self._codes) > MAX_CODES:
-            del self._codes[next(iter(self._codes))]
+        name = _of(by, person)
+        waiting = [hashed for hashed, it in self._codes.items() if it.person == name]
+        for hashed in waiting[: max(len(waiting) - MAX_CODES + 1, 0)]:
+            del self._codes[hashed]
+        self._codes[_hashed(code)] = Code(self._clock() + CODE_SECONDS, by, name)
         return code
 
     async def make_code(self, by: Browser | None = None, person: str | None = None) -> str:
