@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,6 +53,20 @@ def test_settings_of_agent_doc(desk: Desk) -> None:
     assert (patched.returncode, file.read_text("utf-8")) == (2, text)
     desk.write("notes/plan.md", text.replace("agent:log -->", "agent:log patch=append -->", 1))
     assert answer(file, agent="scripted").published
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to a device"])
+def test_settings_of_agent_doc_that_are_no_file(desk: Desk, kind: str) -> None:
+    """An agent, or a repository with a link, could otherwise keep each document below from being written for ever."""
+    (desk.folder / ".agent-doc").mkdir()
+    settings = desk.folder / ".agent-doc/components.toml"
+    if kind == "pipe":
+        os.mkfifo(settings)
+    else:
+        settings.symlink_to("/dev/zero")
+    file = desk.write("plan.md", "<!-- agent:log patch=append -->\n- a\n<!-- /agent:log -->\n")
+    assert desk.doc("patch", "plan.md", "log", stdin="- b\n").returncode == 0
+    assert "- a\n- b\n" in file.read_text("utf-8")
 
 
 def test_in_an_event_loop(desk: Desk) -> None:

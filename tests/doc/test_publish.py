@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -167,6 +170,71 @@ def test_a_save_before_the_exchange(path: Path, state: DocumentState, monkeypatc
     """A save between the last read and the exchange is put back, and gets the reply."""
     before_exchanges(monkeypatch, lambda: save(path, "Hello, you\n"))
     assert published(path, state).text == path.read_text() == f"Hello, you\n{REPLY}"
+
+
+LEASE = """
+import fcntl, os, signal, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+signal.signal(signal.SIGIO, lambda *_: sys.exit())
+try:
+    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+except OSError:
+    print("none", flush=True)
+    sys.exit()
+print("held", flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="leases are Linux'")
+def test_a_lease(path: Path, state: DocumentState) -> None:
+    """A server of files, such as Samba, has one for a client that has opened the document: its end is waited for."""
+    with subprocess.Popen([sys.executable, "-c", LEASE, path], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        held = holder.stdout.readline()
+        if held != "held\n":
+            pytest.skip("this file system has no leases")
+        published(path, state)
+        assert path.read_text() == f"Hello\n{REPLY}"
+
+
+@pytest.mark.parametrize("has_writer", [False, True])
+def test_a_pipe_before_the_exchange(
+    path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch, has_writer: bool
+) -> None:
+    """It is not waited for when it comes out, also by the next publish, which completes the reply."""
+    opened: list[int] = []
+
+    def replace() -> None:
+        path.unlink()
+        os.mkfifo(path)
+        if has_writer:
+            opened.append(os.open(path, os.O_RDWR))
+
+    before_exchanges(monkeypatch, replace)
+    errors: list[PublishError] = []
+
+    def fail() -> None:
+        try:
+            published(path, state)
+        except PublishError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=fail, daemon=True)
+    thread.start()
+    thread.join(20)
+    try:
+        assert ["not a regular file" in str(error) for error in errors] == [True]
+        assert path.read_text() == f"Hello\n{REPLY}"
+        thread = threading.Thread(target=publish, args=(path, prepare, state), daemon=True)
+        thread.start()
+        thread.join(20)
+        assert state.pending() is None
+        assert path.read_text() == f"Hello\n{REPLY}"
+        assert sorted(os.listdir(path.parent)) == ["data", "notes.md"]
+    finally:
+        for fd in opened:
+            os.close(fd)
 
 
 def test_a_save_before_the_exchange_back(path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,10 @@ import errno
 import os
 import stat
 import sys
+import time
 from pathlib import Path
+
+from penstock.config.regular_files import open_regular
 
 AT_FDCWD = -100
 """Number that stands for the working directory, from Linux' `fcntl.h`."""
@@ -27,6 +30,12 @@ NOT_SUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPN
 
 READ_BYTES = 1024 * 1024
 """Bytes that are asked for at once when a file is read."""
+
+MAX_LEASE_SECONDS = 10.0
+"""Seconds in which another program must end its lease on a file; a Samba server asks its client first."""
+
+LEASE_SECONDS = 0.02
+"""Seconds between two tries to open such a file."""
 
 
 class ExchangeUnsupported(OSError):
@@ -59,8 +68,21 @@ def exchange(first: Path, second: Path) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the content of a regular file."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    """Return the content of a regular file, with links followed.
+
+    Raises:
+        NotRegular: it is something else, such as a pipe, which is not waited for.
+        OSError: it cannot be read.
+    """
+    deadline = time.monotonic() + MAX_LEASE_SECONDS
+    while True:
+        try:
+            fd = open_regular(path, follows=True)
+            break
+        except BlockingIOError:  # the holder was notified of this open
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(LEASE_SECONDS)
     try:
         parts = []
         while part := os.read(fd, READ_BYTES):

@@ -30,6 +30,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from penstock.config.data import fsync_directory, write_private
+from penstock.config.regular_files import NotRegular
 from penstock.doc.exchange import (
     ExchangeUnsupported,
     exchange,
@@ -205,8 +206,8 @@ class _Publication:
             old = Path(attempt.old)
             try:
                 content = read_bytes(old)
-            except FileNotFoundError:
-                continue
+            except (FileNotFoundError, NotRegular):
+                continue  # no program has saved there
             if attempt.in_place:
                 self.repair(attempt, content)
             elif os.path.exists(self.target) and os.path.samefile(old, self.target):
