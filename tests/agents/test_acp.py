@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +28,8 @@ from penstock.events import (
 )
 from penstock.stream import Stream
 from penstock.testing.verify import verify
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
 
 SESSION = "s1"
 
@@ -255,6 +258,33 @@ def test_the_model_is_set_as_the_agent_offers_it(session: Any, model: str, metho
         assert (next_one["method"], next_one["params"]) == (method, {"sessionId": SESSION, **params})
         [prompt] = talk.hear(answered(next_one["id"], {}))
         assert prompt["method"] == "session/prompt"
+
+
+@pytest.mark.parametrize("case", ["qwen-tools", "qwen-edit", "codex-edit", "kilo-tools"])
+def test_the_model_has_the_name_that_its_provider_knows(case: str) -> None:
+    """The ids of qwen's models are its own, and their names the models'. With others the id is the name."""
+    expected = {"qwen": "mock-model", "codex": "gpt-5.5", "kilo": "mock/mock-model"}[case.partition("-")[0]]
+    stream = Stream("acp")
+    events = stream.feed((RECORDINGS / "acp" / case / "input.ndjson").read_bytes()) + stream.close()
+    found = {event.model for event in events if isinstance(event, RunStarted)}
+    assert found - {None} == {expected}
+
+
+@pytest.mark.parametrize("model", ["other", "$runtime|openai|other(openai)"])
+def test_the_name_of_a_model_is_shown_and_its_id_is_sent(model: str) -> None:
+    """The agent is sent its own id, whether a person wrote the name or the id; what it rejects is named as well."""
+    ids = [f"$runtime|openai|{name}(openai)" for name in ("mine", "other")]
+    listed = [{"modelId": id, "name": name} for id, name in zip(ids, ("mine", "other"), strict=True)]
+    talk = Talk(model=model)
+    [asked] = talk.begin("qwen-code", {"models": {"currentModelId": ids[0], "availableModels": listed}})
+    assert (asked["method"], asked["params"]) == ("session/set_model", {"sessionId": SESSION, "modelId": ids[1]})
+    talk.hear(answered(asked["id"], {}))
+    assert [it.model for it in talk.updates if isinstance(it, up.RunStart) and it.model] == ["mine", "other"]
+
+    talk = Talk(model=model)
+    [asked] = talk.begin("qwen-code", {"models": {"currentModelId": ids[0], "availableModels": listed}})
+    talk.hear(failed(asked["id"], "no such model", -32602))
+    assert talk.updates[-1].reason == "the agent did not take the model other: no such model"  # type: ignore[union-attr]
 
 
 def test_a_model_or_effort_that_is_not_taken_is_an_error() -> None:

@@ -122,6 +122,8 @@ class AcpQuirks(msgspec.Struct, frozen=True, kw_only=True):
     """The figures at the end are those of the whole turn, not of its last model call or of the whole session."""
     session_totals: bool = False
     """`_meta` of `usage_update` has the figures of the whole session so far: they grow by those of each model call."""
+    own_model_ids: bool = False
+    """The ids of models are the agent's own, and their names are those of the provider."""
     ignore_project: Mapping[str, object] = {}
     """`_meta` of the request that opens a session, by which the agent ignores the project's own settings."""
 

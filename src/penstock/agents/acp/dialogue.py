@@ -140,7 +140,7 @@ class Acp:
         """Names in the `_meta` of the agent's messages, with their numbers."""
         self.spoken_by: str | None = None
         """Name of the agent in the registry, if it is one of these."""
-        self._model: str | None = None
+        self._model: str | None = None  # the name of the model that was asked for
         self._wanted: tuple[str, str] = ("", "")  # the option that the request before the prompt sets, and its value
         self._cost_counts = True  # it is the cost of this run, without earlier ones of the session
 
@@ -342,7 +342,7 @@ class Acp:
         known = self._request.session_id if self._request is not None else None
         self._session_id = text_or(result.get("sessionId"), known or self._session_id or "") or None
         model = model_setting(result)
-        name = model.current if model is not None and model.current != "default" else ""
+        name = self._model_name(model, model.current) if model is not None and model.current != "default" else ""
         yield RunStart(session_id=self._session_id, model=name or None, version=self._version, program=self._program)
         self._cost_counts = asked not in (ClientRequest.LOAD, ClientRequest.RESUME)
         if self._request is not None:
@@ -361,7 +361,7 @@ class Acp:
         """Plan the requests that set what was asked for; return why it cannot be set, or None."""
         if request.model is not None and model is not None:
             value = model_value(model, request.model)
-            self._model = value
+            self._model = self._model_name(model, value)
             self._plan(ClientRequest.MODEL, model, value)
         elif request.model is not None and not self._uses_arguments:
             return f"{self._who} has no way to choose a model: run it without --model {request.model}"
@@ -377,6 +377,10 @@ class Acp:
         elif self._needs_mode:
             return f"{self._who} offers no mode for --allow {request.allow}: use --allow own or --allow all"
         return None
+
+    def _model_name(self, setting: SessionSetting, value: str) -> str:
+        """Return the name of a model to show; requests have its id."""
+        return setting.name_of(value) if self._updates.quirks.own_model_ids else value
 
     @property
     def _needs_mode(self) -> bool:

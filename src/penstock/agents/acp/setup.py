@@ -43,6 +43,10 @@ class SessionSetting(NamedTuple):
     fixed: dict[str, str]
     """The other parameters."""
 
+    def name_of(self, value: str) -> str:
+        """Return the name that the agent lists for a value, else the value."""
+        return next((choice.name for choice in self.choices if choice.id == value and choice.name), value)
+
     def request(self, value: str) -> tuple[str, dict[str, str]]:
         """Return the method and the parameters, without the session id, that set `value`."""
         return self.method, {**self.fixed, self.key: value}

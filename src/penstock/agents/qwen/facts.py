@@ -100,6 +100,7 @@ FACTS = AgentFacts(
         exit_line=FRAME_END,
         frame=FRAME_START,
         command_status=False,
+        own_model_ids=True,
     ),
     other_output=OtherOutput(
         help="This is the output of `--output-format json`, one JSON list at the end and not an event stream: "
