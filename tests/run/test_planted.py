@@ -179,6 +179,19 @@ def test_keys_are_compared_by_the_next_run_too(shop: Path) -> None:
     assert str(path) in said
 
 
+def test_a_link_into_the_directory_is_put_aside(shop: Path) -> None:
+    """The file there can become a link to another one in a later run, when the first link is not new any more."""
+    state = shop.parent / "state"
+    (shop / "notes").touch()
+    (state / "before").symlink_to("sessions")
+    place = watched(str(shop), (), state=(str(state),))
+    (state / "history.jsonl").symlink_to(shop / "notes")
+    (state / "latest").symlink_to("before")
+    [said] = put_aside(str(shop.parent / "data"), place)
+    assert "history.jsonl" in said
+    assert sorted(path.name for path in state.iterdir()) == ["before", "latest"]
+
+
 # --- logins in a database ---
 
 TABLES = """

@@ -1,7 +1,8 @@
 """Links out of the state of an agent, made by a confined run.
 
 A later run outside of the confinement writes conversations and histories there, and would write through such a link
-into any file of the user.
+into any file of the user. A link into the working directory counts too: what is there can become a link later, by
+another run or with a project's next commit.
 """
 
 from __future__ import annotations
@@ -18,14 +19,12 @@ class LinkSearch:
     Args:
         folders: real paths of the directories.
         since: time of `time.time`.
-        inside: real paths of further directories to which a link may lead.
     """
 
-    def __init__(self, folders: Iterable[str], since: float, inside: Iterable[str] = ()) -> None:
+    def __init__(self, folders: Iterable[str], since: float) -> None:
         self.unseen: list[str] = []
         """Directories that were not searched completely."""
         self._folders = tuple(dict.fromkeys(folders))
-        self._inside = (*self._folders, *inside)
         self._since = int((since - SLACK_SECONDS) * 1e9)
         self.links: list[str] = sorted(self._found())
         """Paths of the links that lead out."""
@@ -56,4 +55,4 @@ class LinkSearch:
 
     def _is_inside(self, path: str) -> bool:
         real = os.path.realpath(path)
-        return any(os.path.commonpath((real, place)) == place for place in self._inside)
+        return any(os.path.commonpath((real, place)) == place for place in self._folders)

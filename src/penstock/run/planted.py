@@ -312,7 +312,7 @@ def _new(place: Watched, git: str) -> tuple[list[str], list[str]]:
         new = [path for path in new if os.path.dirname(path) != git]
         if not is_harmless(git):
             new.append(git)
-    search = LinkSearch(place.state, place.began, [place.git])
+    search = LinkSearch(place.state, place.began)
     new += [path for path in search.links if path not in new]
     said = [
         f"not all of {printable(folder)} was searched for links that the agent has made" for folder in search.unseen
