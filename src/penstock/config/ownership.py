@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from penstock.config.data import write_private
+from penstock.config.regular_files import read_start
 from penstock.errors import UsageError, shown
 
 PERSON_VARIABLE = "PENSTOCK_PERSON"
@@ -40,15 +41,10 @@ class Ownership(msgspec.Struct, frozen=True, omit_defaults=True):
 def ownership_in(folder: Path) -> Ownership:
     """Return to whom the document or loop of a folder belongs."""
     try:
-        with open(folder / FILE, "rb", opener=_open_file) as file:
-            found = msgspec.json.decode(file.read(MAX_BYTES), type=Ownership)
+        found = msgspec.json.decode(read_start(folder / FILE, MAX_BYTES), type=Ownership)
     except (OSError, msgspec.DecodeError, UnicodeError):
         return Ownership()
     return found if NAME.fullmatch(found.person) else Ownership()
-
-
-def _open_file(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)  # a pipe in its place does not block
 
 
 def write_ownership(folder: Path, ownership: Ownership) -> None:

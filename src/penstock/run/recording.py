@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from penstock._version import __version__
+from penstock.config.regular_files import open_regular
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
@@ -338,7 +339,8 @@ def read_meta(folder: Path) -> Meta | None:
     """
     file = folder / META
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Meta)
+        with open(open_regular(file, follows=True), "rb") as opened:
+            return msgspec.json.decode(opened.read(), type=Meta)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:

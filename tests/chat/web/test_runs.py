@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 import threading
 from collections.abc import Callable
@@ -17,7 +19,9 @@ from served import PLAYER, RECORDINGS, Gateway
 from viewer import Lines
 from waiting import until
 
+from penstock.chat.runs.recordings import RecordingReader
 from penstock.doc import answer
+from penstock.events import Event
 from penstock.loop.inbox import LoopInbox
 
 __all__ = ["identity"]
@@ -334,6 +338,11 @@ def test_the_output_of_a_check_and_the_changes_of_a_round(loops: Loops) -> None:
         [first] = client.get("/api/runs/loop-l1/rounds/1/changes").json()["changes"]
         assert (first["path"], first["kind"], first["added"]) == ("half", "add", 1)
         assert "+a <b>" in first["diff"]
+        for log in [*loops.gateway.folder.glob("loops/l1/**/check-*-*.txt")]:
+            log.unlink()
+            os.mkfifo(log)  # it is not waited for: the journal has the end of the output
+        output = client.get(f"/api/runs/loop-l1/steps/{checks[-1]['step']}/output").json()
+        assert output == {"output": "<b>looked</b>\n"}
         tree = next(step for step in steps if step["kind"] == "tree")
         assert client.get(f"/api/runs/loop-l1/steps/{tree['step']}/output").status_code == 404
         assert client.get("/api/runs/loop-l1/rounds/9/changes").status_code == 404
@@ -496,6 +505,27 @@ def test_links_are_not_followed(documents: Documents, tmp_path: Path) -> None:
     folder.rename(tmp_path / "moved")
     folder.symlink_to(tmp_path / "moved")
     assert listed(documents.gateway) == []
+
+
+@pytest.mark.parametrize("name", ["input.ndjson", "times", "meta.json"])
+@pytest.mark.parametrize("has_writer", [False, True])
+def test_a_pipe_in_a_recording(tmp_path: Path, name: str, has_writer: bool) -> None:
+    """It is not waited for: the thread that reads would be lost to the other clients."""
+    folder = tmp_path / "recording"
+    shutil.copytree(RECORDINGS / "thinktools", folder)
+    (folder / "meta.json").write_text("{")
+    whole = RecordingReader(folder).read(is_live=False)
+    assert len(whole) > 20
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    held = [os.open(folder / name, os.O_RDWR)] if has_writer else []
+    found: list[list[Event]] = []
+    thread = threading.Thread(target=lambda: found.append(RecordingReader(folder).read(is_live=False)), daemon=True)
+    thread.start()
+    thread.join(20)
+    for fd in held:
+        os.close(fd)
+    assert [len(events) for events in found] == [0 if name == "input.ndjson" else len(whole)]
 
 
 # --- landing ---

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from penstock.chat.runs.views import (
     StepOutput,
 )
 from penstock.config.ownership import Ownership, ownership_in
+from penstock.config.regular_files import open_regular
 from penstock.core.diffs import shorten
 from penstock.errors import PenstockError
 from penstock.loop.fold import apply, begin
@@ -275,8 +275,7 @@ def _outputs(rows: list[AnyRow]) -> dict[int, str]:
 def _read_text(path: Path) -> str:
     """Return a file as text, "" if it cannot be read. Links are not followed."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with open(fd, "rb") as file:
+        with open(open_regular(path), "rb") as file:
             return file.read().decode("utf-8", "replace")
     except OSError:
         return ""

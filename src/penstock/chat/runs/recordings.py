@@ -9,6 +9,7 @@ from pathlib import Path
 from penstock import events as ev
 from penstock.agents import registry
 from penstock.chat.errors import NoSuchRun
+from penstock.config.regular_files import open_regular
 from penstock.errors import PenstockError
 from penstock.run import recording
 from penstock.run.recording import Meta, read_meta
@@ -106,7 +107,7 @@ class RecordingReader:
     @staticmethod
     def _more(path: Path, offset: int) -> bytes:
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = open_regular(path)
         except OSError:
             return b""
         try:

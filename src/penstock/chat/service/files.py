@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -19,6 +18,7 @@ import msgspec
 
 from penstock.chat.errors import ChatError, ContentTooLarge, Invalid
 from penstock.chat.service.media import PICTURES, media_type_of
+from penstock.config.regular_files import read_start
 from penstock.errors import UsageError
 from penstock.repo.directory_files import DirectoryFiles, matching
 from penstock.repo.left_files import NotAPlainFile, opened_parent, opened_root, parts_below
@@ -169,14 +169,7 @@ def _read(root: str, path: str, most: int, hidden: Iterable[str]) -> tuple[str, 
     if is_moved or not is_inside(real, real_root) or any(is_inside(real, os.path.realpath(it)) for it in hidden):
         raise NoSuchFile
     try:
-        fd = _opened(real_root, name)
-        try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise NoSuchFile
-            with open(fd, "rb", closefd=False) as file:
-                data = file.read(most + 1)
-        finally:
-            os.close(fd)
+        data = _start_of(real_root, name, most + 1)
     except (OSError, NotAPlainFile, UsageError) as error:
         raise NoSuchFile from error
     if len(data) > most:
@@ -189,8 +182,8 @@ def is_inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
-def _opened(root: str, name: str) -> int:
-    """Open a file below a directory without following any link; nothing is waited for, also not the end of a pipe.
+def _start_of(root: str, name: str, most: int) -> bytes:
+    """Return the first bytes of a file below a directory, without following any link.
 
     Raises:
         OSError, NotAPlainFile, UsageError: there is no such file, or a link is in its path.
@@ -199,5 +192,4 @@ def _opened(root: str, name: str) -> int:
     if parts is None:
         raise OSError(errno.ELOOP, "the path leads out")
     with opened_root(root) as top, opened_parent(top, parts) as folder:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-        return os.open(parts[-1], flags, dir_fd=folder)
+        return read_start(parts[-1], most, within=folder)

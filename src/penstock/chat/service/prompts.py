@@ -5,12 +5,10 @@ A profile of a project came with its files and is left out: its prompt is somebo
 
 from __future__ import annotations
 
-import os
-import stat
-
 import msgspec
 
 from penstock.config.profile_values import Profile, profile, profile_names
+from penstock.config.regular_files import read_start
 from penstock.config.settings import Config
 from penstock.run.prompt_template import variables_of
 
@@ -73,17 +71,10 @@ def _text_of(one: Profile) -> str | None:
     if (text is None) == (file is None):  # with both, the profile is an error
         return None
     try:
-        text = _read(one.path(file)) if text is None else text
+        if text is None:
+            text = read_start(one.path(file), MAX_PROMPT_BYTES + 1, follows=True).decode("utf-8-sig")
         is_short = len(text.encode()) <= MAX_PROMPT_BYTES
     except (OSError, ValueError):
         return None
     text = text.strip()
     return text if is_short and text and "\0" not in text else None
-
-
-def _read(path: str) -> str:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer would block
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("it is not a file")
-        return file.read(MAX_PROMPT_BYTES + 1).decode("utf-8-sig")

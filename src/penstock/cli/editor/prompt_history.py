@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.config.data import write_private
+from penstock.config.regular_files import open_regular
 from penstock.run.kept import check_own, open_directory
 from penstock.sinks.sanitize import clean
 
@@ -85,7 +86,7 @@ def _entries(path: Path) -> list[str]:
         OSError: the file exists and cannot be read.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = open_regular(path)
     except FileNotFoundError:
         return []
     with open(fd, "rb") as file:

@@ -7,7 +7,6 @@ trusted: settings of a repository can start programs.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -18,6 +17,7 @@ import msgspec
 from penstock.chat.errors import Invalid
 from penstock.chat.service.agents.workspaces import MAX_PATH_CHARS, Workspaces
 from penstock.chat.service.files import is_inside
+from penstock.config.regular_files import content_of
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -127,13 +127,8 @@ def _inside(workspaces: Workspaces, path: str) -> list[str]:
 
 def _branch(path: str) -> str | None:
     """Return the branch of the repository whose top this is, without git. An agent can have replaced any file."""
-    try:
-        fd = os.open(f"{path}/.git/HEAD", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        try:
-            data = os.read(fd, MAX_HEAD_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
-        finally:
-            os.close(fd)
-    except (OSError, ValueError):
+    data = content_of(f"{path}/.git/HEAD", MAX_HEAD_BYTES)
+    if data is None:
         return None
     line = data.decode("utf-8", "replace").rstrip("\n")
     return line.removeprefix(BRANCH) if line.startswith(BRANCH) and line.isprintable() else None
