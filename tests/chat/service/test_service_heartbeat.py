@@ -9,8 +9,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 from waiting import until_true
 
+from penstock.chat.people import persons
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.service import Service
 from penstock.chat.service.turns.decisions import GAVE_WAY
@@ -224,5 +226,35 @@ def test_it_buries_no_question(home: Home) -> None:
             await shows(home, service, other.id, 1)
             await home.settled(service, other.id)
             assert (service.chat(made.id).turns, service.chat(made.id).asks) == (1, True)
+
+    asyncio.run(use())
+
+
+@pytest.mark.slow
+def test_it_does_not_outlast_the_rights_of_its_person(home: Home) -> None:
+    """One who only reads now, or was removed, begins no turns; with the right, it goes on."""
+
+    async def use() -> None:
+        clock, people = Clock(), persons.People(home.folder / persons.PEOPLE)
+        persons.add(home.folder, "ana", "member", 0)
+        async with beating(home, clock, people=people) as service:
+            hers, other = [await service.create(person=name) for name in ("ana", "owner")]
+            await service.change(hers.id, heartbeat=BEAT)
+            await service.change(other.id, heartbeat=BEAT)
+
+            async def both(of_ana: int, of_other: int) -> None:
+                """Her chat comes first, so that its turns are there once the other chat has its own."""
+                await clock.move(31)
+                await shows(home, service, other.id, of_other)
+                await home.settled(service, other.id)
+                assert service.chat(hers.id).turns == of_ana
+                await home.settled(service, hers.id)
+
+            persons.change(home.folder, "ana", lambda person: structs.replace(person, role="viewer"))
+            await both(0, 1)
+            persons.change(home.folder, "ana", lambda person: structs.replace(person, role="member"))
+            await both(1, 2)
+            persons.remove(home.folder, "ana")
+            await both(1, 3)
 
     asyncio.run(use())

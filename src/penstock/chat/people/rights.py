@@ -30,6 +30,11 @@ def is_owner(person: Person) -> bool:
     return person.role == "owner"
 
 
+def may_begin(person: Person | None) -> bool:
+    """Return whether a person may begin turns: not one who only reads, nor one who was removed (None)."""
+    return person is not None and person.role != "viewer"
+
+
 def may_read(person: Person, it: ChatRow | Ownership) -> bool:
     """Return whether a person may see a chat, or a document or loop of this ownership."""
     return is_owner(person) or it.person == person.name or it.visibility == "team"
@@ -57,7 +62,7 @@ def check(person: Person, right: Right, it: ChatRow | Ownership | None = None) -
         return
     if right == "operate":
         raise NotAllowed(f"{person.name} is a {person.role} of this server", expected="an owner")
-    if person.role == "viewer":
+    if not may_begin(person):
         raise NotAllowed(f"{person.name} is a viewer of this server, who reads", expected="a member or an owner")
     if right == "manage" and it is not None and it.person != person.name:
         what = "chat" if isinstance(it, ChatRow) else "document or loop"

@@ -22,7 +22,7 @@ from penstock.chat.errors import ChatError, Conflicting, Invalid
 from penstock.chat.history.activity import AgentActivity
 from penstock.chat.history.entries import OWNER, Numbered
 from penstock.chat.history.frames import TurnView
-from penstock.chat.people.persons import OWNING, Person
+from penstock.chat.people.persons import OWNING, People, Person
 from penstock.chat.people.spending import DailySpending
 from penstock.chat.service.agents.attached import FOLDER, AttachmentFolders
 from penstock.chat.service.agents.launch import Starter
@@ -121,7 +121,7 @@ class Service:
         self.attachments: Attachments = Attachments(shared.store, self._chats, shared.limits, shared.now)
         self._search = Search(shared.store)
         self.shares: Shares = Shares(shared.store, self._chats, shared.now)
-        self._scheduler = Scheduler(self._chats, shared.changed, shared.now, sleep)
+        self._scheduler = Scheduler(self._chats, shared.changed, shared.now, sleep, shared.may_begin)
         self._tasks: set[asyncio.Task[None]] = set()
         self.node: NodeWork = NodeWork(self._chats, shared, workspaces)
         self.trees: ChatTrees = ChatTrees(shared, self._chats, workspaces, data)
@@ -161,6 +161,7 @@ class Service:
         this_node: ThisNode | None = None,
         hidden: Iterable[str] = (),
         url: str = "",
+        people: People | None = None,
         spending: DailySpending | None = None,
         data: Path | None = None,
         push: Push | None = None,
@@ -172,8 +173,8 @@ class Service:
         and `sleep` (seconds) are the clock of entries, heartbeats and retention. `history` lists the runs; None: not.
         `this_node`: the turns that this process works on; None: all. `hidden`: files and directories that confined
         agents do not see. `url`: address of the server, for the links of webhooks; "" for none.
-        `spending`: what persons have spent today; None: they have no limits. `data`: the data directory, in which
-        agents read attachments; None: the default one. `push`: calls to browsers; None: none.
+        `people`: who may begin turns; None: everybody. `spending`: what they have spent today; None: no limits.
+        `data`: the data directory, in which agents read attachments; None: the default one. `push`: calls to browsers.
 
         Raises:
             StoreFailed: the store cannot be read.
@@ -201,7 +202,7 @@ class Service:
         )
         webhooks = Webhooks(config.webhooks, url=url, now=now)
         shared = Shared(store, limits, starter.run, now, history, this_node, Slots(limits.max_runs), webhooks, folders)
-        shared.spending, shared.push = spending or DailySpending(), push
+        shared.people, shared.spending, shared.push = people, spending or DailySpending(), push
         shared.compare = partial(FoundChanges, folder=own / COMPARISONS, closed=(*hidden, str(own)))
         service = cls(shared, starter, workspaces, sleep, hidden, own)
         subscription = store.subscribe()

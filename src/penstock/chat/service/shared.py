@@ -9,6 +9,8 @@ import msgspec
 
 from penstock.chat.errors import ShuttingDown
 from penstock.chat.history.frames import TurnView
+from penstock.chat.people.persons import People
+from penstock.chat.people.rights import may_begin
 from penstock.chat.people.spending import DailySpending
 from penstock.chat.service.agents.attached import AttachmentFolders, PlacedFile
 from penstock.chat.service.counters import Counters
@@ -55,6 +57,8 @@ class Shared(msgspec.Struct):
     """Calls to browsers; None if there are none."""
     traces: BoundedDict[tuple[str, int], TraceContext] = msgspec.field(default_factory=lambda: BoundedDict(MAX_TRACES))
     """Traces of the requests that have asked for turns, by chat and turn, until these begin."""
+    people: People | None = None
+    """Persons of the server; None if everybody may begin turns."""
     spending: DailySpending = msgspec.field(default_factory=DailySpending)
     counters: Counters = msgspec.field(default_factory=Counters)
     leave_tree: Callable[[ChatRow], Awaitable[None]] | None = None
@@ -65,6 +69,10 @@ class Shared(msgspec.Struct):
     """Functions to call with the id of a chat whenever lists may show it in another way, or no longer."""
     is_ending: bool = False
     """True if the service is being closed."""
+
+    def may_begin(self, name: str) -> bool:
+        """Return whether a person may begin turns now."""
+        return self.people is None or may_begin(self.people.find(name))
 
     def note(self, id: str) -> None:
         """Call those who watch the list: something about this chat has changed."""

@@ -249,6 +249,7 @@ async def _serve(
             this_node=this_node,
             hidden=_hidden_from_agents(options, data),
             url=place.url,
+            people=people,
             spending=DailySpending(data / SPENDING, people),
             data=data,
             push=Push(SignedInSubscribers(logins), hosts=config.serve("push_hosts") or (), now=clock),

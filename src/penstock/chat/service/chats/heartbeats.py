@@ -28,7 +28,10 @@ _QUIET = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 
 
 class Scheduler:
-    """Loop that asks for turns when they are due. `now` returns milliseconds since 1970, `sleep` has seconds."""
+    """Loop that asks for turns when they are due. `now` returns milliseconds since 1970, `sleep` has seconds.
+
+    `may_begin` returns whether the person of a chat may still begin turns; None: everybody may.
+    """
 
     def __init__(
         self,
@@ -36,8 +39,10 @@ class Scheduler:
         changed: asyncio.Event,
         now: Callable[[], int],
         sleep: Callable[[float], Awaitable[None]],
+        may_begin: Callable[[str], bool] | None = None,
     ) -> None:
         self._changed = changed
+        self._may_begin = may_begin
         self._chats = chats
         self._now = now
         self._sleep = sleep
@@ -60,6 +65,8 @@ class Scheduler:
         heartbeat = chat.row.heartbeat
         if heartbeat is None:
             return  # it was removed meanwhile
+        if self._may_begin is not None and not self._may_begin(chat.row.person):
+            return  # the person was removed, or only reads now; the next look asks again
         try:
             await chat.ask(heartbeat.prompt, "heartbeat", key=_key(chat, heartbeat), person=chat.row.person)
         except (Conflicting, ShuttingDown):
