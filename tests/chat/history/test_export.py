@@ -98,6 +98,33 @@ def test_an_open_fence_swallows_nothing(open: str) -> None:
     assert [tag for tag, _ in read(text)[0]] == ["h1", "h2", "h3", "h2", "h3"]
 
 
+@pytest.mark.parametrize(
+    ("open", "end"),
+    [
+        ("text\n  <!-- a\n\n```", "-->"),
+        ("<!--", "-->"),
+        ("<!-- a -->\n<?php", "?>"),
+        ("<![CDATA[ a >", "]]>"),
+        ("<!doctype", ">"),
+        ("<TEXTAREA rows=2>\n```", "</textarea>"),
+        ("<pre\n<!-- a", "</pre>"),
+        ("<!-- a\n--> b\n```\n<!--", "```"),
+    ],
+)
+def test_an_open_block_of_html_hides_nothing(open: str, end: str) -> None:
+    """In a viewer of Markdown, the rest of the conversation would be part of a comment."""
+    assert f"\n{open}\n{end}\n\n---\n" in file_of(done(message=open), done(turn=2, prompt="second"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<!-->", "<!-- a\n\n-->", "<pre>\n</pre>", "a <!-- b", "    <!-- code", "```\n<!--\n```", "<!1", "<prefix>"],
+)
+def test_html_that_is_closed_stays(text: str) -> None:
+    """So does text that begins no block."""
+    assert f"\n{text}\n\n---\n" in file_of(done(message=text), done(turn=2, prompt="second"))
+
+
 def test_what_is_no_fence_stays() -> None:
     """Backticks after backticks on the first line begin no block."""
     inline = "```not a fence```\ntext"

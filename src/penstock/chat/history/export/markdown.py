@@ -7,6 +7,9 @@ import re
 from penstock.chat.history.export.parts import ExportedStep, TurnToExport, one_line, parts_of
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})([^\n]*)")
+_HTML = re.compile(r" {0,3}(<!--|<\?|<!\[CDATA\[|<!(?=[a-z])|<(script|pre|style|textarea)(?=[\s>]|$))", re.IGNORECASE)
+"""Beginning of a block of HTML that goes on beyond an empty line."""
+_ENDS = {"<!--": "-->", "<?": "?>", "<![cdata[": "]]>"}
 _SPECIAL = re.compile(r"[\\`*_{}\[\]<>#|~&!]")
 _TICKS = re.compile("`+")
 
@@ -56,9 +59,17 @@ def _quoted(text: str) -> str:
 
 
 def _closed(text: str) -> str:
-    """Return a text with an end for a fence that it leaves open: what follows in the file would be code."""
-    fence = ""
+    """Return a text with an end for a fence, or a block of HTML such as a comment, that it leaves open.
+
+    What follows in the file would be code, or hidden.
+    """
+    fence = end = ""
     for line in text.split("\n"):
+        if end:
+            end = "" if end in line.lower() else end
+            continue
+        if not fence:
+            end = _end_of_html(line)
         found = _FENCE.fullmatch(line)
         if found is None:
             continue
@@ -68,7 +79,18 @@ def _closed(text: str) -> str:
                 fence = ""
         elif mark[0] == "~" or "`" not in rest:
             fence = mark
-    return f"{text}\n{fence}" if fence else text
+    left = fence or end
+    return f"{text}\n{left}" if left else text
+
+
+def _end_of_html(line: str) -> str:
+    """Return the end of the block of HTML that a line begins and does not end; "" if it begins none."""
+    found = _HTML.match(line)
+    if found is None:
+        return ""
+    begin = found[1].lower()
+    end = _ENDS.get(begin) or (f"</{found[2].lower()}>" if found[2] else ">")
+    return "" if end in line[found.end(1) - begin.count("-") :].lower() else end
 
 
 def _fenced(text: str, language: str) -> str:
