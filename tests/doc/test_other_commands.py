@@ -240,6 +240,7 @@ def test_commit_of_a_document_with_a_secret(desk: Desk) -> None:
 HOOK = "mkdir -p {0} && echo 'touch started' >{0}/pre-commit && chmod +x {0}/pre-commit"
 PLANTED = {
     "a hook": HOOK.format(".git/hooks"),
+    "a hook that has no end": HOOK.format(".git/hooks") + "; truncate -s 64G .git/hooks/pre-commit",
     "a hook of the project": HOOK.format(".githooks"),
     "a setting": f"{HOOK.format('other')}; git config core.hooksPath other",
     "another repository": f"mv .git moved; git init -q; {HOOK.format('.git/hooks')}",

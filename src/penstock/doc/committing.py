@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from penstock.config.regular_files import content_of
 from penstock.errors import UsageError, shown
 from penstock.repo.git import LONG_SECONDS, Git
 from penstock.run.secrets import redacted, secrets_in
@@ -16,6 +16,8 @@ USUAL_SETTINGS = b"branch."
 """Beginning of the settings that git itself changes when somebody works with branches; they start nothing."""
 HUSKY = "_"
 """Name of a directory of generated hooks: each starts the file of its name in the directory above."""
+MAX_HOOK_BYTES = 16 * 1024 * 1024
+"""Bytes of the largest hook that is read: most are scripts of a few lines, and some are programs."""
 
 
 class Commits:
@@ -65,7 +67,7 @@ def _programs(folder: Path) -> tuple[str, str, str]:
 
 
 def _files(hooks: str) -> Iterator[bytes]:
-    """Yield name, mode and content of each hook, also of one that is a link."""
+    """Yield name, mode and content of each hook, also of one that is a link; for a large one, when it was changed."""
     for folder in (hooks, os.path.dirname(hooks)) if os.path.basename(hooks) == HUSKY else (hooks,):
         try:
             names = sorted(os.listdir(folder))
@@ -74,13 +76,13 @@ def _files(hooks: str) -> Iterator[bytes]:
         for name in names:
             path = os.path.join(folder, name)
             try:
-                mode = os.stat(path).st_mode
-                content = Path(path).read_bytes() if stat.S_ISREG(mode) else b""
+                status = os.stat(path)
             except OSError:
                 continue  # a link that leads nowhere
             yield os.fsencode(path)
-            yield b"%o" % mode
-            yield content
+            yield b"%o" % status.st_mode
+            content = content_of(path, MAX_HOOK_BYTES, follows=True)
+            yield content if content is not None else b"%d" % status.st_ctime_ns
 
 
 def commit_document(path: Path, agent: str) -> str:
