@@ -313,7 +313,8 @@ def _new(place: Watched, git: str) -> tuple[list[str], list[str]]:
         if not is_harmless(git):
             new.append(git)
     search = LinkSearch(place.state, place.began)
-    new += [path for path in search.links if path not in new]
+    unchanged = {link.path for link in place.links if _leads_to(link.path) == link.target}
+    new += [path for path in search.links if path not in new and path not in unchanged]
     said = [
         f"not all of {printable(folder)} was searched for links that the agent has made" for folder in search.unseen
     ]
