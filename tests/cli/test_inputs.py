@@ -12,7 +12,7 @@ import pytest
 from penstock.cli import sources
 from penstock.cli.sources import Inbox, chunks, labels, open_sources
 from penstock.errors import UsageError
-from penstock.run.queues import READ_BYTES
+from penstock.run.read_sizes import READ_BYTES
 from penstock.run.replay import read_times, replay
 
 

@@ -15,7 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-RECORDING = str(ROOT / "tests" / "recordings" / "claude" / "text" / "input.ndjson")
+RECORDINGS = ROOT / "tests" / "recordings" / "claude"
+RECORDING = str(RECORDINGS / "text" / "input.ndjson")
 SECONDS = 60
 
 EXTRAS = [line for extra in PROJECT["optional-dependencies"].values() for line in extra]
@@ -64,6 +65,30 @@ def test_a_command_imports_what_it_needs(command: str, tmp_path: Path) -> None:
     done = subprocess.run(words, capture_output=True, text=True, env=env, timeout=SECONDS, check=False)
     assert imported(done.stderr) == NEEDS[command]
     assert not foreign(done.stderr) or command.startswith("completion"), "only it needs the options of all commands"
+
+
+NOT_OF_A_PIPE = {
+    "difflib",
+    "json",
+    "penstock.run.queues",
+    "penstock.sinks.text.changed_words",
+    "shutil",
+}
+"""Modules that a pipe without a diff, a second input or a mistake does not need."""
+
+
+def test_a_pipe_of_one_line_imports_nothing_that_it_does_not_use() -> None:
+    """The start is most of the time of a short run. A run with a diff imports what compares its lines."""
+    words = [sys.executable, "-X", "importtime", "-m", "penstock", "read", "-"]
+    env = {**os.environ, "PENSTOCK_CONFIG": os.devnull}
+
+    def modules(stream: bytes) -> set[str]:
+        done = subprocess.run(words, input=stream, capture_output=True, env=env, timeout=SECONDS, check=False)
+        return {line.split("|")[-1].strip() for line in done.stderr.decode().splitlines()}
+
+    wire = (RECORDINGS / "tools" / "input.ndjson").read_bytes()
+    assert not modules(wire.splitlines(keepends=True)[0]) & NOT_OF_A_PIPE
+    assert "penstock.sinks.text.changed_words" in modules(wire)
 
 
 @pytest.mark.slow

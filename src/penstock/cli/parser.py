@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from collections.abc import Sequence
 from typing import NoReturn
 
+from penstock.cli.console import terminal_width
 from penstock.errors import UsageError, nearest, shown
 
 FLAGS_OF_AGENTS = {
@@ -24,6 +26,18 @@ FLAGS_OF_AGENTS = {
 PROMPT_FLAGS = ("-p", "--print", "--prompt")
 """Options of agents without an equivalent in Penstock: its prompt is an argument."""
 
+USUAL_COLUMNS = 80
+"""Columns of a help text if there is no terminal."""
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Formatter as wide as the terminal. argparse makes one for each option, and would import `shutil` for it."""
+
+    def __init__(self, prog: str) -> None:
+        columns = os.environ.get("COLUMNS", "")
+        width = int(columns) if columns.isdecimal() else 0
+        super().__init__(prog, width=(width or terminal_width() or USUAL_COLUMNS) - 2)
+
 
 class Parser(argparse.ArgumentParser):
     """Parser of the arguments of one command."""
@@ -34,7 +48,7 @@ class Parser(argparse.ArgumentParser):
             usage=f"penstock {command} {arguments}",
             description=text,
             epilog=examples,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_HelpFormatter,
             allow_abbrev=False,
         )
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from penstock.adapter import MAX_STDIN_BYTES
 from penstock.errors import UsageError
-from penstock.run.queues import READ_BYTES
+from penstock.run.read_sizes import READ_BYTES
 
 FIRST_BYTE_SECONDS = 3.0
 """Seconds to wait for the first byte of a pipe. Most programs with output have begun by then."""

@@ -16,7 +16,7 @@ import msgspec
 
 from penstock.cli.formats import HEAD_BYTES, check
 from penstock.errors import UsageError
-from penstock.run.queues import MAX_WAITING_BYTES, READ_BYTES
+from penstock.run.read_sizes import MAX_WAITING_BYTES, READ_BYTES
 
 FOLLOW_POLL_SECONDS = 0.1
 """Seconds between two checks of a followed file: a user does not notice them."""

@@ -323,12 +323,12 @@ def _leaves(data: dict[str, Any], above: KeyPath = ()) -> Iterator[tuple[KeyPath
 
 def _apply_environment(config: Config, env: Mapping[str, str]) -> None:
     for name, text in env.items():
-        if not name.startswith("PENSTOCK_") or text == "":
+        if not name.startswith("PENSTOCK_") or text == "" or name in OTHER_VARIABLES:
             continue
         if name not in VARIABLES:
             # Other programs may use their own names here; only a name that looks like a typing error is reported.
             guess = nearest(name[9:], [known[9:].lower() for known in VARIABLES])
-            if guess and name not in OTHER_VARIABLES:
+            if guess:
                 config.problems.append(f"{name}: there is no such variable; did you mean PENSTOCK_{guess.upper()}?")
             continue
         path = VARIABLES[name]

@@ -7,7 +7,6 @@ Only a line feed ends a line: all other line breaks are text, as in Git.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -282,6 +281,8 @@ def _lines(text: str) -> list[str]:
 
 def _compare(old: str, new: str, *, positioned: bool) -> list[str]:
     """Return the hunks between two texts, with line numbers if `positioned`."""
+    import difflib  # only an edit whose agent sends no diff needs it
+
     before, after = _lines(old), _lines(new)
     if positioned:  # a last line without a line feed differs from the same line with one
         _mark_missing_end(old, before)

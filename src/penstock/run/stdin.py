@@ -11,7 +11,7 @@ from penstock.adapter import Dialogue, Steerable, not_taken
 from penstock.core.questions import PERMISSIONS, allowed, allowed_by_rule, rejected, resolve
 from penstock.events import QuestionAsked
 from penstock.run.process import Process
-from penstock.run.queues import READ_BYTES
+from penstock.run.read_sizes import READ_BYTES
 from penstock.updates import Answer, Update
 
 if TYPE_CHECKING:

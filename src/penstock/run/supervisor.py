@@ -36,7 +36,8 @@ from penstock.run.limits import Budget, Spending
 from penstock.run.made_files import MadeFiles
 from penstock.run.planted import Record
 from penstock.run.process import Exited, Process
-from penstock.run.queues import READ_BYTES, CallQueue, EventQueue
+from penstock.run.queues import CallQueue, EventQueue
+from penstock.run.read_sizes import READ_BYTES
 from penstock.run.stdin import StdinWriter
 from penstock.run.tried import forget_all
 from penstock.stream import Stream

@@ -7,7 +7,6 @@ return the same result wherever the text was cut.
 
 from __future__ import annotations
 
-import json
 import re
 
 MAX_SEQUENCE_CHARS = 4096
@@ -95,7 +94,11 @@ def clean_line(text: str) -> str:
 
 def escaped(text: str) -> str:
     r"""Return text for programs with unsafe characters escaped as in `\u009b`; JSON strings keep their values."""
-    return text if _harmless(text) else _SUSPECT.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    if _harmless(text):
+        return text
+    import json  # only unsafe text needs it
+
+    return _SUSPECT.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def _show(text: str) -> str:

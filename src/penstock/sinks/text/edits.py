@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from penstock.events import Change, ChangeKind
 from penstock.sinks.sanitize import clean_line
-from penstock.sinks.text.changed_words import Part, changed_words
 from penstock.sinks.text.styles import Piece, Style, shortened
+
+if TYPE_CHECKING:
+    from penstock.sinks.text.changed_words import Part
 
 MAX_SHORT_DIFF_LINES = 12
 """Maximum lines of a diff below `verbose`: enough for most edits, and short compared with the text around them."""
@@ -104,6 +107,8 @@ def changed_lines(changes: Iterable[Change]) -> list[str]:
 
 
 def _rows(change: Change) -> Iterator[list[Piece]]:
+    from penstock.sinks.text.changed_words import changed_words  # slow to import, and only a diff needs it
+
     lines = (change.diff or "").removesuffix("\n").split("\n") if change.diff else []
     numbers = [int(number or 1) for line in lines if (found := _HEADER.match(line)) for number in found.groups()]
     last = max((start + count for start, count in zip(numbers[::2], numbers[1::2], strict=True)), default=0)
