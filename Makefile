@@ -60,7 +60,7 @@ page-types: $(VENV)/.run ## write the page's types of the API anew, from the ser
 test: $(VENV)/.dev ## run the fast tests; `make check` runs those of the project's rules
 	@$(call FAST_TESTS,$(BIN)/python)
 
-test-cases: $(VENV)/.dev ## run what `make test` leaves out, but for doc, loop, cluster and project: slow tests, and every sixth of the cases and recordings that are left
+test-cases: $(VENV)/.dev ## run what `make test` leaves out, but for doc, loop, cluster and project: slow tests, and every twelfth of the cases and recordings that are left
 	PENSTOCK_ALL_TESTS=1 $(BIN)/python -m pytest -m "slow or sample" -n auto --dist worksteal $(OTHER_TARGETS) $(ARGS)
 
 test-minima: $(MINIMA)/.dev ## run the fast tests with the lowest versions of other packages that pyproject.toml allows

@@ -66,8 +66,8 @@ RECORDING_STEP = 5
 """In `make test`, each test reads every fifth recording of an agent, and not all tests the same ones. All recordings
 are read by `test_recordings.py`, and by each test in a soak."""
 
-REST_STEP = 6
-"""Targets of slow tests run every sixth case that `make test` leaves out, and none that it runs; a soak runs all."""
+REST_STEP = 12
+"""Targets of slow tests run every twelfth case that `make test` leaves out, and none that it runs; a soak runs all."""
 
 
 ELSEWHERE = ("project", "cluster")
@@ -171,7 +171,7 @@ def groups_of(recordings: list[Recording], step: int, test: str) -> dict[str, li
     """The recordings of each agent: a report for each of thousands of small tests takes longer than the tests.
 
     With `PENSTOCK_SOAK=1` each recording is a test of its own. `make test` reads every `step`-th, from one that the
-    name of the test decides; the targets of slow tests read every sixth one of the others.
+    name of the test decides; the targets of slow tests read every twelfth one of the others.
     """
     if SOAK:
         return {recording.name: [recording] for recording in recordings}
