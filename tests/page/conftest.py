@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 SOAK = bool(os.environ.get("PENSTOCK_SOAK"))
-STEP, LONG_STEP, MANY = 3, 6, 12
+STEP, LONG_STEP, MANY = 6, 12, 12
 """Of the cases of a test, every `STEP`-th runs, or every `LONG_STEP`-th of more than `MANY`; a soak runs all."""
 
 
