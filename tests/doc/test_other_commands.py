@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.doc import committing
+from penstock.errors import UsageError
+
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
@@ -268,6 +271,22 @@ def test_commit_starts_nothing_that_the_agent_has_made(desk: Desk, what: str) ->
     assert "have changed since this command began" in done.stderr
     assert "Reply 1." in file.read_text("utf-8")
     assert not (desk.folder / "started").exists()
+
+
+def test_a_hook_that_is_not_read_is_compared_too(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many files beside the hooks would take long to read: of those beyond the first, the time of a change counts."""
+    git(desk.folder, "init", "-q")
+    (desk.folder / ".git/hooks").mkdir(exist_ok=True)
+    monkeypatch.setattr(committing, "MAX_HOOKS", 1)
+    names = [f".git/hooks/{name}" for name in ("a", "pre-commit")]
+    for name in names:
+        desk.write(name, "#!/bin/sh\n")
+    commits = committing.Commits()
+    commits.look(desk.folder)
+    path = desk.write("notes.md", "# Notes\n")
+    desk.write(names[1], "#!/bin/sh\n")
+    with pytest.raises(UsageError, match="have changed since"):
+        commits.commit(path, "scripted")
 
 
 def test_commit_after_usual_work_with_git(desk: Desk) -> None:

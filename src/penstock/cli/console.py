@@ -30,6 +30,9 @@ if TYPE_CHECKING:
             ...
 
 
+USUAL_COLUMNS = 80
+"""Columns of a terminal whose width is unknown."""
+
 _below: Below | None = None
 
 

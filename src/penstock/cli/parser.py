@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from typing import NoReturn
 
-from penstock.cli.console import terminal_width
+from penstock.cli.console import USUAL_COLUMNS, terminal_width
 from penstock.errors import UsageError, nearest, shown
 
 FLAGS_OF_AGENTS = {
@@ -25,9 +25,6 @@ FLAGS_OF_AGENTS = {
 """Options that many agents have, and Penstock's equivalents."""
 PROMPT_FLAGS = ("-p", "--print", "--prompt")
 """Options of agents without an equivalent in Penstock: its prompt is an argument."""
-
-USUAL_COLUMNS = 80
-"""Columns of a help text if there is no terminal."""
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):

@@ -6,6 +6,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from penstock.cli.console import terminal_width
+
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
@@ -28,12 +30,7 @@ class Screen:
         self._sinks.append(sink)
 
     def _read(self) -> int | None:
-        if not self._is_used:
-            return None
-        try:
-            return os.get_terminal_size(1).columns or None
-        except OSError:
-            return None  # it hung up
+        return terminal_width() if self._is_used else None
 
     def _resize(self, number: int, frame: FrameType | None) -> None:
         self.width = self._read()

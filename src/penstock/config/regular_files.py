@@ -46,13 +46,11 @@ def open_regular(
             raise NotRegular(path) from error
         raise
     try:
-        is_regular = stat.S_ISREG(os.fstat(fd).st_mode)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise NotRegular(path)
     except BaseException:
         os.close(fd)
         raise
-    if not is_regular:
-        os.close(fd)
-        raise NotRegular(path)
     return fd
 
 

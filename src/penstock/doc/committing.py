@@ -16,8 +16,8 @@ USUAL_SETTINGS = b"branch."
 """Beginning of the settings that git itself changes when somebody works with branches; they start nothing."""
 HUSKY = "_"
 """Name of a directory of generated hooks: each starts the file of its name in the directory above."""
-MAX_HOOK_BYTES = 16 * 1024 * 1024
-"""Bytes of the largest hook that is read: most are scripts of a few lines, and some are programs."""
+MAX_HOOK_BYTES, MAX_HOOKS = 1024 * 1024, 1000
+"""Bytes of the largest hook that is read, and number of hooks that are: most are a few scripts of some lines."""
 
 
 class Commits:
@@ -67,13 +67,13 @@ def _programs(folder: Path) -> tuple[str, str, str]:
 
 
 def _files(hooks: str) -> Iterator[bytes]:
-    """Yield name, mode and content of each hook, also of one that is a link; for a large one, when it was changed."""
+    """Yield name, mode and content of each hook, also of a link. If it is not read, yield when it was changed."""
     for folder in (hooks, os.path.dirname(hooks)) if os.path.basename(hooks) == HUSKY else (hooks,):
         try:
             names = sorted(os.listdir(folder))
         except OSError:
             continue
-        for name in names:
+        for number, name in enumerate(names):
             path = os.path.join(folder, name)
             try:
                 status = os.stat(path)
@@ -81,7 +81,7 @@ def _files(hooks: str) -> Iterator[bytes]:
                 continue  # a link that leads nowhere
             yield os.fsencode(path)
             yield b"%o" % status.st_mode
-            content = content_of(path, MAX_HOOK_BYTES, follows=True)
+            content = content_of(path, MAX_HOOK_BYTES, follows=True) if number < MAX_HOOKS else None
             yield content if content is not None else b"%d" % status.st_ctime_ns
 
 

@@ -100,10 +100,19 @@ def watched(
 ) -> Watched:
     """Return the places of a run that is about to begin; its arguments are as those of `Watched`."""
     has_git = os.path.lexists(os.path.join(cwd, ".git"))
-    seen = Watched(git=cwd, had_git=has_git, patterns=patterns, caches=caches, since=since, known=known, state=state)
+    seen = Watched(
+        git=cwd,
+        had_git=has_git,
+        patterns=patterns,
+        caches=caches,
+        databases=databases,
+        granted=granted,
+        since=since,
+        known=known,
+        state=state,
+    )
     before = tuple(_entries(seen))
     links = tuple(LinkedSetting(path, os.readlink(path), _file_of(path)) for path in before if os.path.islink(path))
-    seen = msgspec.structs.replace(seen, databases=databases, granted=granted)
     files = tuple((path, _obeyed_in(seen, path)) for path in (*keys, *databases))
     commands = commands_before(cwd) if since else ()
     return msgspec.structs.replace(seen, before=before, links=links, keys=files, began=time.time(), commands=commands)

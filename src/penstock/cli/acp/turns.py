@@ -325,7 +325,7 @@ class SessionTurns:
     def list_commands(self, session: Session, known: list[AgentCommand] | None) -> None:
         """Send the commands that the agent of a session is known to offer, unless a turn has listed some.
 
-        known: those of the session when it was opened; a turn has listed others if the session has others now.
+        `known`: those of the session when it was opened; a turn has listed others if the session has others now.
         """
         try:
             found = self._chats.commands(session)

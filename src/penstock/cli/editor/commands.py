@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from penstock.agents import registry
-from penstock.cli.console import fitted, say, sink_output, terminal_width
+from penstock.cli.console import USUAL_COLUMNS, fitted, say, sink_output, terminal_width
 from penstock.cli.display import decide
 from penstock.cli.editor.directory_diff import directory_diff
 from penstock.cli.editor.shell_command import run_shell
@@ -25,8 +25,6 @@ from penstock.sinks.text.styles import palette
 
 LEVELS: tuple[str, ...] = OPTIONS["allow"].choices
 
-USUAL_COLUMNS = 80
-"""Columns of a terminal whose width is unknown."""
 MIN_COLUMNS = 20
 """Columns of a terminal in which the help is still wrapped by words."""
 
@@ -128,9 +126,8 @@ def _cost(conversation: TerminalConversation, argument: str) -> bool:
 
 
 def _sessions(conversation: TerminalConversation, argument: str) -> bool:
-    say(
-        fitted(going_on(conversation)) or f"{conversation.agent} has no session yet: it begins with the first prompt.\n"
-    )
+    nothing = f"{conversation.agent} has no session yet: it begins with the first prompt.\n"
+    say(fitted(going_on(conversation) or nothing))
     say("All conversations of this directory: penstock sessions\n")
     return False
 
@@ -227,7 +224,7 @@ def shown_line(line: str) -> str:
 
 
 def going_on(conversation: TerminalConversation, history: History | None = None) -> str:
-    """Return the line that says how to go on with the conversation; "" if it has no session.
+    """Return the line with the command that continues the conversation; "" if it has no session.
 
     `history`: runs among which it may be the newest one, so that it needs no id.
     """
